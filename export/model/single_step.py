@@ -35,32 +35,30 @@ from keras_norm.typing import Array, Arrays, Tensor
 
 logger = logging.getLogger("keras_norm.export")
 
+NO_DYNAMIC_TIME = "no input has a dynamic time dimension. Use keras.Input((None, ...))"
 RunStep: TypeAlias = Callable[[Arrays], Mapping[str, Array]]
-# Function that runs a single-step model at every timestep of whole sequences. Its arguments are the
-# sequences, the other inputs with the initial states, and the names of the states.
+# Function that runs a step over whole sequences: (sequences, other inputs and initial states, names
+# of the states) -> outputs.
 RunStream: TypeAlias = Callable[[Arrays, Arrays, list[str]], Arrays]
 
 
 class Step:
     """Run one timestep of a model: outputs and new states from inputs and states.
 
-    An input (batch, time, ...) with a dynamic time dimension becomes an input (batch, ...) of the
-    step. An output (batch, time, ...) becomes an output (batch, ...) of the step. An output without
-    a time dimension is the model's output for all timesteps so far.
+    An input or output (batch, time, ...) of the model becomes one (batch, ...) of the step, if the
+    time of the inputs is dynamic. An output without time is the model's output so far.
 
     Each state of a recurrent layer is an input and an output with one name: "<layer>_h" and
     "<layer>_c" for the LSTM, GRU and SimpleRNN families, "<layer>_steps" for the counter of a cell
     that stores statistics for every timestep, and "<layer>_state_0", ... for any other cell.
 
-    This class does not check the step's outputs against the model's outputs; the exporters do. For
-    example, the step of a model that pools over time computes other outputs than the model.
-    Other threads may call the model while a step runs.
+    This class does not compare the step's outputs with the model's outputs; the exporters do. For
+    example, pooling over time gives other outputs in a step. Other threads may call the model.
 
     Args:
         model: a functional or a built sequential model.
-        center_kernels: whether to subtract the row means of the kernels of LayerNorm before each
-            product, and not the means of the products. This is faster only in a runtime that
-            computes the centered kernels once, as TFLite does.
+        center_kernels: whether to center the kernels of LayerNorm, and not their products. This is
+            faster only in a runtime that centers the kernels once, as TFLite does.
 
     Attributes:
         model: the model.
@@ -70,9 +68,8 @@ class Step:
         sequence_outputs: names of the outputs with a dynamic time dimension.
 
     Raises:
-        StreamingError: no input has a dynamic time dimension; or the model has no recurrent layer;
-            or a recurrent layer runs backward, is stateful, has initial states other than zeros, or
-            overrides `inner_loop`.
+        StreamingError: no input has a dynamic time dimension, or the model has no recurrent layer,
+            or one that runs backward, is stateful, has initial states, or overrides `inner_loop`.
         ValueError: as for `signature.input_specs`.
 
     Example:
@@ -93,9 +90,7 @@ class Step:
         self._layers = layer_timesteps(model, [*whole, *outputs])
         self.states = {n: spec for layer in self._layers for n, spec in layer.states.items()}
         if not self.sequences:
-            raise StreamingError(
-                "no input has a dynamic time dimension. Use keras.Input((None, ...))"
-            )
+            raise StreamingError(NO_DYNAMIC_TIME)
         self.inputs = {
             name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
             if name in self.sequences
@@ -257,12 +252,10 @@ def find_step(
         center_kernels: as for `Step`.
 
     Returns:
-        The single-step model. None if `wanted` is False, or if `wanted` is None and the model has
-        no step with equal outputs; the reason is then logged.
+        The step, or None: without `wanted`, the reason is logged if no step has equal outputs.
 
     Raises:
-        StreamingError: `wanted` is True, and the model cannot run timestep by timestep, or has
-            different outputs timestep by timestep.
+        StreamingError: `wanted` is True, and no step has equal outputs.
         ValueError: `wanted` is not True, False or None.
     """
     if wanted not in (None, True, False):

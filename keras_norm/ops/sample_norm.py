@@ -38,6 +38,7 @@ class SampleNorm:
         self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
     ) -> Tensors:
         """Compute the statistics of `a` over its last axis; `unmasked` and `moving` are unused."""
+        # Multiply instead of squaring: TFLite's SQUARE has no 16-bit kernel.
         if not self.center:
             return [self.inverse_deviation(row_mean(a * a), a.shape[-1])]
         m = row_mean(a)

@@ -14,13 +14,8 @@ from keras_norm.rnn.candidate_normal import CandidateNormal
 from keras_norm.rnn.core.gates import GATE, StepGradients, StepResult
 from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer
+from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
-
-# A cell with statistics per timestep counts the timesteps in its last state, because
-# keras.layers.RNN does not pass the timestep. bfloat16 holds integers exactly only up to 256, so
-# the count is stored as two digits of base 128.
-COUNTER_DIGITS = 2
-COUNTER_BASE = 128
 
 # A function (slot, tensor) -> tensor: it applies the norm with the name `slot` to the tensor.
 Norm: TypeAlias = Callable[[str, Tensor], Tensor]
@@ -65,6 +60,7 @@ class NormCell(DeclaredArguments):
 
     HIDDEN: ClassVar = ("slots",)
     DEFAULTS: ClassVar = {"bias_initializer": None}
+    ADDED_SLOTS: ClassVar[tuple[str, ...]] = ("kernel_norm", "kernel_candidate_norm")
     CANDIDATE: ClassVar = -1  # index of the candidate gate in a list of all gates
     is_restored = False
     state_size: int | list[int]
@@ -123,6 +119,16 @@ class NormCell(DeclaredArguments):
         A slot without a norm is left out.
         """
         return {slot: getattr(self, slot) for slot in self.slots.templates}
+
+    def added_slots(self) -> tuple[str, ...]:
+        """Return the slots whose beta the loop may add to the bias of x W.
+
+        `recurrent_norm` is one of them if `forward_step` only adds its output to x W. A class says
+        so in `ADDED_SLOTS` beside its `forward_step`.
+        """
+        owner = next(cls for cls in type(self).__mro__ if "forward_step" in vars(cls))
+        slots: tuple[str, ...] = vars(owner).get("ADDED_SLOTS", NormCell.ADDED_SLOTS)
+        return slots
 
     def step_weights(self) -> Weights:
         """Return the weights that `project_inputs` and `step` use."""
@@ -292,28 +298,3 @@ def deserialize_norm(config: Config) -> Config:
     if config.get("norm") is None:
         return config
     return {**config, "norm": keras.saving.deserialize_keras_object(config["norm"])}
-
-
-def read_counter(counter: Tensor) -> Tensor:
-    """Compute the timestep of each sequence, int (batch,), from its timestep counter.
-
-    Masked timesteps are not counted: keras.layers.RNN keeps the old counter there.
-
-    Args:
-        counter: the two digits of each sequence's timestep (batch, 2), the high digit first.
-    """
-    digits = ops.cast(counter, "int32")
-    return digits[:, 0] * COUNTER_BASE + digits[:, 1]
-
-
-def advance_counter(counter: Tensor) -> Tensor:
-    """Add 1 to the timestep counter of each sequence, which is stored as two digits (batch, 2).
-
-    The sum is computed in integers, because an 8-bit or 16-bit file would round floating-point
-    digits at every timestep.
-    """
-    digits = ops.cast(counter, "int32")
-    low = digits[:, 1] + 1
-    carry = ops.cast(low >= COUNTER_BASE, "int32")
-    after = ops.stack([digits[:, 0] + carry, low - carry * COUNTER_BASE], axis=1)
-    return ops.cast(after, counter.dtype)

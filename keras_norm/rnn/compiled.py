@@ -15,7 +15,7 @@ from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree
-from keras_norm.rnn.loop import ADDED_SLOTS, Results, Statistics, slots_of_kernels
+from keras_norm.rnn.loop import Results, Statistics, slots_of_kernels
 from keras_norm.typing import Tensor, Tensors
 
 # Backends with a custom gradient.
@@ -153,7 +153,7 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
     sides = recurrence.kernel, recurrence.recurrent
     for side, slots in enumerate(sides):
         for k, slot in enumerate(slots):
-            target = 0 if slot.name in ADDED_SLOTS else side
+            target = 0 if slot.name in cell.added_slots() else side
             biases[target] = _add_to_group(biases[target], beta(slot), slots, k, dtype)
     gammas = {slot.name: gamma(slot) for slot in recurrence.slots}
     weights = {

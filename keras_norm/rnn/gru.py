@@ -53,6 +53,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     """
 
     reset_after: bool
+    ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
     SLOTS: ClassVar = {
         "kernel_norm": 2,
         "kernel_candidate_norm": 1,

@@ -32,9 +32,6 @@ from keras_norm.typing import Tensor, Tensors
 # order of the kernel's columns. With norm_form="joint" a cell has none of these norms.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
-# Norms whose beta can be added to the bias of the cell before the loop. recurrent_candidate_norm is
-# not in this list, because the reset gate multiplies the output of this norm.
-ADDED_SLOTS = (*KERNEL_SLOTS, "recurrent_norm")
 
 # Batch statistics by slot: mean, variance and count of each timestep.
 Statistics: TypeAlias = dict[str, Sequence[Tensor]]
@@ -237,7 +234,7 @@ def _prepare(
             if slot in centered and isinstance(norm, PerSampleNorm):
                 block = block - ops.mean(block, axis=1, keepdims=True)
                 norm = layers[slot] = norm.uncentered()
-            norm = norm if slot in ADDED_SLOTS and bias is not None else None
+            norm = norm if slot in cell.added_slots() and bias is not None else None
             if isinstance(norm, PerSampleNorm | BatchNormInference) and norm.beta is not None:
                 beta, layers[slot] = norm.beta, norm._replace(beta=None)
             blocks.append(block)

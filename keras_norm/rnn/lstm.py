@@ -73,6 +73,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
     """
 
     SLOTS: ClassVar = {"kernel_norm": 4, "recurrent_norm": 4, "state_norm": 1}
+    ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
     JOINT_SLOTS: ClassVar = {f"{gate}_norm": 1 for gate in GATES}
     CANDIDATE: ClassVar = -2
 

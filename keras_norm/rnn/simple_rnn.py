@@ -46,6 +46,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     """
 
     SLOTS: ClassVar = {"kernel_norm": 1, "recurrent_norm": 1}
+    ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
 
     def __init__(self, units: int, norm: NormArgument = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(units, norm, self.SLOTS, *args, **kwargs)

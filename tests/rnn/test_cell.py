@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm import LayerNormalization, TimestepBatchNormalization
-from keras_norm.rnn.cell import COUNTER_DIGITS, advance_counter, read_counter
+from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS

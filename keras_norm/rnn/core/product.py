@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_norm.ops.projection import contract_samples, matmul_samples
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.sums import row_mean
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
@@ -65,13 +66,13 @@ class Product(NamedTuple):
 
     def multiply(self, xs: Tensors) -> Tensor:
         """Compute a."""
-        return side_by_side(list(map(matmul_rows, xs, self.blocks(self.kernel))))
+        return side_by_side(list(map(matmul_samples, xs, self.blocks(self.kernel))))
 
     def grams(self, xs: Tensors) -> dict[str, Tensor]:
         """Compute x G of the groups that use it, by slot."""
         groups = zip(self.slots, self.groups(self.kernel), strict=True)
         return {
-            slot.name: matmul_rows(xs[0], ops.matmul(kernel, ops.transpose(kernel)))
+            slot.name: matmul_samples(xs[0], ops.matmul(kernel, ops.transpose(kernel)))
             for slot, kernel in groups
             if self.uses_gram(slot)
         }
@@ -107,11 +108,11 @@ class Product(NamedTuple):
             transposed: result of `transposed`.
         """
         if self.inputs > 1:
-            return list(map(matmul_rows, self.blocks(side_by_side(rows)), transposed)), {}
+            return list(map(matmul_samples, self.blocks(side_by_side(rows)), transposed)), {}
         ws: dict[str, Tensor] = {}
         (x,), parts = xs, []
         for slot, row, kernel in zip(self.slots, rows, transposed, strict=True):
-            e = matmul_rows(row, kernel)
+            e = matmul_samples(row, kernel)
             if isinstance(slot.norm, SampleNorm):
                 r = statistics[slot.name][0]
                 dot = row_mean(x * e) * (x.shape[-1] / slot.width)
@@ -132,24 +133,24 @@ class Product(NamedTuple):
         The gradients of gamma are those of the groups that use a Gram matrix. Arguments as for
         `input_gradients`, and its second result.
         """
-        xs, rows = list(map(as_rows, xs)), list(map(as_rows, rows))
         if self.inputs > 1:
             blocks = zip(xs, self.blocks(side_by_side(rows)), strict=True)
             sums = {
-                slot.name: ops.sum(row, axis=0) for slot, row in zip(self.slots, rows, strict=True)
+                slot.name: ops.sum(row, axis=list(range(len(row.shape) - 1)))
+                for slot, row in zip(self.slots, rows, strict=True)
             }
-            d_kernels = [ops.matmul(ops.transpose(x), block) for x, block in blocks]
+            d_kernels = [contract_samples(x, block) for x, block in blocks]
             return side_by_side(d_kernels), {}, sums
         (x,), d_kernels, d_gamma, sums = xs, [], {}, {}
-        one = ops.ones_like(x[:, :1])
+        one = ops.ones_like(x[..., :1])
         for slot, row, kernel in zip(self.slots, rows, self.groups(self.kernel), strict=True):
-            scaled = as_rows(statistics[slot.name][0]) * x if self.uses_gram(slot) else x
+            scaled = statistics[slot.name][0] * x if self.uses_gram(slot) else x
             # The column of ones adds the sum of the rows to the product.
-            q = ops.matmul(ops.transpose(ops.concatenate([scaled, one], axis=1)), row)
+            q = contract_samples(ops.concatenate([scaled, one], axis=-1), row)
             d_kernel, sums[slot.name] = q[:-1], q[-1]
             if self.uses_gram(slot):
                 d_gamma[slot.name] = ops.sum(kernel * d_kernel, axis=0)
-                square = ops.matmul(ops.transpose(as_rows(ws[slot.name]) * x), x)
+                square = contract_samples(ws[slot.name] * x, x)
                 d_kernel = d_kernel * self.gamma.get(slot.name, 1.0) - ops.matmul(square, kernel)
             d_kernels.append(d_kernel)
         return side_by_side(d_kernels), d_gamma, sums
@@ -170,16 +171,3 @@ def recurrent_product(recurrence: Recurrence, weights: Tree) -> Product:
 def side_by_side(arrays: list[Tensor]) -> Tensor:
     """Concatenate the columns of arrays."""
     return arrays[0] if len(arrays) == 1 else ops.concatenate(arrays, axis=-1)
-
-
-def as_rows(a: Tensor) -> Tensor:
-    """Reshape (..., features) to (rows, features)."""
-    return ops.reshape(a, (-1, a.shape[-1])) if len(a.shape) > 2 else a
-
-
-def matmul_rows(x: Tensor, kernel: Tensor) -> Tensor:
-    """Multiply x (..., features) with a kernel (features, n)."""
-    if len(x.shape) == 2:
-        return ops.matmul(x, kernel)
-    product = ops.matmul(as_rows(x), kernel)
-    return ops.reshape(product, (*ops.shape(x)[:-1], kernel.shape[-1]))

@@ -97,6 +97,8 @@ def forward(
         training: whether to return the residuals of `backward`.
     """
     names = [slot.name for slot in recurrence.slots]
+    of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
+    keeps_product = _needs_product(of_h)
 
     def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
         weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
@@ -115,10 +117,9 @@ def forward(
         written: Tree = {"residuals": step.residuals, "states": new}
         written["statistics"] = {name: norms.statistics.get(name, []) for name in names}
         written["gates"] = side_by_side(step.gates) if loop.joins_gates else step.gates
-        written["product"] = [product] if _needs_product(of_h) else []
+        written["product"] = [product] if keeps_product else []
         return new, written
 
-    of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
     a = of_x.multiply(xs)
     per_step = {name: constants[name] for name in ("unmasked", "moving") if name in constants}
     arrays = {"gates": a, "constants": per_step}
@@ -161,7 +162,7 @@ def backward(
         unmasked = rows["constants"].get("unmasked")
         if "d_outputs" in rows:
             d = [d[0] + rows["d_outputs"], *d[1:]]
-        if unmasked is not None:  # a masked timestep hands the gradients to the step before
+        if unmasked is not None:  # the states before get these gradients
             skipped = [ops.where(unmasked, 0.0, x) for x in d]
             d = [ops.where(unmasked, x, 0.0) for x in d]
         norms = StepNorms(recurrence, weights, rows["constants"], statistics)
@@ -188,7 +189,11 @@ def backward(
         if unmasked is not None:
             before = [x + y for x, y in zip(before, skipped, strict=True)]
         added = {"norms": norms.gradients, "cell": step.weights}
-        own = {str(k): u for k, u in enumerate(of_recurrent) if u is not of_kernel[k]}
+        own = {
+            str(k): row
+            for k, row in enumerate(of_recurrent)
+            if k >= len(of_kernel) or row is not of_kernel[k]
+        }
         written = {"gates": side_by_side(of_kernel), "own": own, "ws": ws}
         return (before, old, keras.tree.map_structure(ops.add, sums, added)), written
 
@@ -204,7 +209,10 @@ def backward(
     (d_states, _, sums), written = loop(body, carry, arrays, shared, reverse=True)
 
     statistics, of_kernel = residuals["statistics"], of_x.groups(written["gates"])
-    of_recurrent = [written["own"].get(str(k), row) for k, row in enumerate(of_kernel)]
+    of_recurrent = [
+        written["own"][str(k)] if str(k) in written["own"] else of_kernel[k]
+        for k in range(len(recurrence.recurrent))
+    ]
     d_xs, ws = of_x.input_gradients(xs, of_kernel, statistics, of_x.grams(xs), of_x.transposed())
     sums = keras.tree.map_structure(lambda rows: ops.sum(rows, axis=0), sums)
     gamma = {name: of_norm["gamma"] for name, of_norm in sums["norms"].items()}

@@ -34,7 +34,7 @@ class StepNorms:
 
     def __call__(self, name: str, a: Tensor) -> Tensor:
         """Normalize `a`; without a norm return `a`."""
-        norm = self.norms[name]
+        norm = self.norms.get(name)
         if norm is None:
             return a
         if name not in self.statistics:
@@ -45,7 +45,7 @@ class StepNorms:
 
     def backward(self, name: str, a: Tensor, dy: Tensor) -> Tensor:
         """Return the gradient of `a`, and store the gradients of gamma and beta."""
-        norm = self.norms[name]
+        norm = self.norms.get(name)
         if norm is None:
             return dy
         of_slot = self.statistics[name], self.gamma.get(name), self.unmasked

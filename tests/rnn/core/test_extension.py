@@ -6,7 +6,14 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_norm import LayerNormalization, NormLSTM, NormLSTMCell, TimestepBatchNormalization
+from keras_norm import (
+    LayerNormalization,
+    NormLSTM,
+    NormLSTMCell,
+    NormSimpleRNN,
+    NormSimpleRNNCell,
+    TimestepBatchNormalization,
+)
 from keras_norm.layers.normalization import Affine
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.rnn.compiled import recurrence_of
@@ -19,7 +26,7 @@ from tests.rnn.core.extensions import (
     LoopPeepholeLSTMCell,
     PeepholeLSTM,
 )
-from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, UNITS
+from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, SIMPLE_RNN, UNITS
 
 NORMS = {"none": None, "layer": LayerNormalization(), "timestep": TimestepBatchNormalization(3)}
 DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3, "seed": 3}
@@ -44,6 +51,27 @@ def sequences(kind):
 
 
 # A cell -----------------------------------------------------------------------------------------
+
+
+class ProductCell(NormSimpleRNNCell):
+    """h = tanh(kernel_norm(W x) * recurrent_norm(U h)), in place of the sum."""
+
+    @staticmethod
+    def forward_step(x, u, states, weights, activate, norm):
+        (h,) = activate(x[0] * u[0], (CANDIDATE,))
+        return StepResult([h], [h], [])
+
+
+class ProductRNN(NormSimpleRNN):
+    cell_class = ProductCell
+
+
+def test_a_cell_that_multiplies_a_norm_equals_keras_rnn():
+    """The loop adds beta of recurrent_norm to the bias only if the cell adds its output."""
+    layer = build(ProductRNN, LayerNormalization(), return_state=False)
+    x, _ = sequences(SIMPLE_RNN)
+    expected = keras.layers.RNN(layer.cell, return_sequences=True, dtype="float64")(x)
+    kinds.assert_close(layer(x), expected)
 
 
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
