@@ -17,10 +17,10 @@ def project(x: Tensor, kernel: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
         masks: dropout masks (batch, features): none, one for all gates, or one for each gate. All
             timesteps of a sequence share a mask (Gal and Ghahramani 2016, arXiv 1512.05287).
     """
-    return multiply(under(masks, x), kernel)
+    return multiply(apply_masks(masks, x), kernel)
 
 
-def under(masks: Sequence[Tensor], x: Tensor) -> list[Tensor]:
+def apply_masks(masks: Sequence[Tensor], x: Tensor) -> list[Tensor]:
     """Apply dropout masks to x: return [x * mask for each mask], or [x] without masks."""
     return [x * mask for mask in masks] or [x]
 

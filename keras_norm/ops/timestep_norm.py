@@ -14,7 +14,9 @@ MIN_SEQUENCES = 2
 
 @dataclasses.dataclass(frozen=True)
 class TimestepNorm:
-    """Batch normalization over the sequences of a timestep; `learning` uses the batch's statistics.
+    """Batch normalization over the sequences of a timestep.
+
+    With `learning` it uses the statistics of the batch, as in training, else moving statistics.
 
     ::
 

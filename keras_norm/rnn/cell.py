@@ -18,7 +18,7 @@ from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, rea
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 
 # A function (slot, tensor) -> tensor: it applies the norm with the name `slot` to the tensor.
-Norm: TypeAlias = Callable[[str, Tensor], Tensor]
+ApplyNorm: TypeAlias = Callable[[str, Tensor], Tensor]
 # A function (pre-activations, kinds of the gates) -> activated gates.
 Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
 # Weights of a cell by name, beside its kernels and biases.
@@ -135,7 +135,7 @@ class NormCell(DeclaredArguments):
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
 
     def project_inputs(
-        self, weights: Weights, inputs: Tensor, dropout: list[Tensor], norm: Norm
+        self, weights: Weights, inputs: Tensor, dropout: list[Tensor], norm: ApplyNorm
     ) -> Tensor:
         """Compute the part of a step that depends only on the inputs: W x, its norm and the bias.
 
@@ -152,7 +152,7 @@ class NormCell(DeclaredArguments):
         return x + weights.bias
 
     def step(
-        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: Norm
+        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm
     ) -> Tensors:
         """Compute the states after one timestep; the first of these states is the output.
 
@@ -173,7 +173,7 @@ class NormCell(DeclaredArguments):
         states: Tensors,
         weights: CellWeights,
         activate: Activate,
-        norm: Norm,
+        norm: ApplyNorm,
     ) -> StepResult:
         """Compute the new states: the equation of the cell, a pure function.
 

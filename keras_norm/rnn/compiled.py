@@ -11,11 +11,13 @@ from keras import ops
 from keras_norm.keras_internals import operations_are_watched
 from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.projection import apply_masks
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.core.product import side_by_side
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree
-from keras_norm.rnn.loop import Results, Statistics, slots_of_kernels
+from keras_norm.rnn.loop import Results, Statistics, cast_weights, slots_of_kernels
 from keras_norm.typing import Tensor, Tensors
 
 # Backends with a custom gradient.
@@ -57,7 +59,6 @@ def recurrence_of(
         return None
     in_kernels = slots_of_kernels(cell)
     inner = [slot for slot in norms if not any(slot in slots for slots in in_kernels)]
-
     masks = tuple(map(len, dropout_masks))
 
     def describe(slots: list[str], center_kernel: bool) -> tuple[Slot, ...]:
@@ -95,7 +96,7 @@ def run(
     dtype, layers = statistics_dtype(cell.compute_dtype), cell.slot_layers()
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
-    xs = [x * input_mask for input_mask in input_masks] or [x]
+    xs = apply_masks(input_masks, x)
     steps = ops.arange(ops.shape(x)[0])
     moving: dict[str, Tensors] = {}
     for slot in recurrence.slots:
@@ -103,11 +104,9 @@ def run(
             mean, variance = layers[slot.name].statistics_at(steps, dtype)
             r = ops.rsqrt(variance + slot.norm.epsilon)
             moving[slot.name] = [mean[:, None], r[:, None]]
-    constants: Tree = {"moving": moving}
+    constants: Tree = {"moving": moving, "dropout": recurrent_masks}
     if mask is not None:
         constants["unmasked"] = ops.swapaxes(mask, 0, 1)[..., None]
-    if recurrent_masks:
-        constants["dropout"] = recurrent_masks
     outputs, last, statistics = load_adapter().run(
         recurrence,
         xs,
@@ -134,7 +133,7 @@ def load_adapter() -> ModuleType:
 
 def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
     """Collect the weights of a recurrence: kernels centered, and betas added to the bias."""
-    layers, given = cell.slot_layers(), cell.step_weights()
+    layers, given = cell.slot_layers(), cast_weights(cell.step_weights(), dtype)
 
     def cast(weight: Tensor | None) -> Tensor | None:
         return None if weight is None else ops.cast(weight, dtype)
@@ -149,23 +148,24 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
     def beta(slot: Slot) -> Tensor | None:
         return cast(getattr(layers.get(slot.name), "beta", None))
 
-    biases = [cast(given.bias), cast(given.recurrent_bias)]
+    biases = [given.bias, given.recurrent_bias]
     sides = recurrence.kernel, recurrence.recurrent
     for side, slots in enumerate(sides):
         for k, slot in enumerate(slots):
             target = 0 if slot.name in cell.added_slots() else side
             biases[target] = _add_to_group(biases[target], beta(slot), slots, k, dtype)
     gammas = {slot.name: gamma(slot) for slot in recurrence.slots}
+    betas = {slot.name: beta(slot) for slot in recurrence.inner}
     weights = {
-        "kernel": _center(cast(given.kernel), recurrence.kernel, layers, recurrence.input_masks),
+        "kernel": _center(given.kernel, recurrence.kernel, layers, recurrence.input_masks),
         "recurrent_kernel": _center(
-            cast(given.recurrent_kernel), recurrence.recurrent, layers, recurrence.recurrent_masks
+            given.recurrent_kernel, recurrence.recurrent, layers, recurrence.recurrent_masks
         ),
         "bias": biases[0],
         "recurrent_bias": biases[1],
         "gamma": {name: w for name, w in gammas.items() if w is not None},
-        "beta": {s.name: beta(s) for s in recurrence.inner if beta(s) is not None},
-        "cell": {name: cast(w) for name, w in given.cell.items()},
+        "beta": {name: w for name, w in betas.items() if w is not None},
+        "cell": given.cell,
     }
     return {name: w for name, w in weights.items() if w is not None}
 
@@ -198,7 +198,7 @@ def _center(
             group = group - ops.mean(group, axis=1, keepdims=True)
         groups.append(group)
         start += slot.width
-    return ops.concatenate(groups, axis=1) if len(groups) > 1 else groups[0]
+    return side_by_side(groups)
 
 
 def _step_norm(layer: keras.layers.Layer | None, training: bool) -> Norm | bool | None:

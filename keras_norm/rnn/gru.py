@@ -7,7 +7,7 @@ from keras import ops
 from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Activate, CellWeights, Norm, NormCell, Weights
+from keras_norm.rnn.cell import Activate, ApplyNorm, CellWeights, NormCell, Weights
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.core.gates import CANDIDATE, GATE, StepGradients, StepResult
 from keras_norm.rnn.core.step_norms import StepNorms
@@ -94,7 +94,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return Weights(self.kernel, self.recurrent_kernel, *biases)
 
     def project_inputs(
-        self, weights: Weights, inputs: Tensor, dropout: Tensors, norm: Norm
+        self, weights: Weights, inputs: Tensor, dropout: Tensors, norm: ApplyNorm
     ) -> Tensor:
         """Compute the normalized W x plus the bias; see `NormCell.project_inputs`."""
         x = project(inputs, weights.kernel, dropout)
@@ -112,7 +112,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         states: Tensors,
         weights: CellWeights,
         activate: Activate,
-        norm: Norm,
+        norm: ApplyNorm,
     ) -> StepResult:
         """Compute the new state h; see `NormCell.forward_step`."""
         z, r = activate(x[0] + u[0], (GATE, GATE))
@@ -138,7 +138,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         return StepGradients([dzr, dn], [dzr, dn * r], [dh * z], {})
 
     def step(
-        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: Norm
+        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm
     ) -> Tensors:
         """Compute the new state h; see `NormCell.step`."""
         h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel

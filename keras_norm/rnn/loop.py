@@ -24,6 +24,7 @@ from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
+from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.rnn.cell import NormCell, Weights
 from keras_norm.rnn.slots import call_layer
 from keras_norm.typing import Tensor, Tensors
@@ -95,7 +96,7 @@ class BatchNormTraining(NamedTuple):
         rank = len(x.shape)
         # min_count is 2 for every batch normalization, because one sequence has no variance.
         y, batch = self.layer.normalize_batch(
-            x, rank - 1, [rank - 2], moving, unmasked, min_count=2
+            x, rank - 1, [rank - 2], moving, unmasked, min_count=MIN_SEQUENCES
         )
         return y, tuple(ops.squeeze(s, axis=rank - 2) for s in batch)
 

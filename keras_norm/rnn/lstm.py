@@ -8,7 +8,7 @@ from keras import ops
 from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Activate, CellWeights, Norm, NormCell, Weights
+from keras_norm.rnn.cell import Activate, ApplyNorm, CellWeights, NormCell, Weights
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.core.gates import CANDIDATE, GATE, StepGradients, StepResult
 from keras_norm.rnn.core.step_norms import StepNorms
@@ -108,7 +108,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         states: Tensors,
         weights: CellWeights,
         activate: Activate,
-        norm: Norm,
+        norm: ApplyNorm,
     ) -> StepResult:
         """Compute the new states h and c; see `NormCell.forward_step`."""
         i, f, g, o = activate(x[0] + u[0], (GATE, GATE, CANDIDATE, GATE))
@@ -137,7 +137,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return StepGradients([dz], [dz], [None, dc * f], {})
 
     def step(
-        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: Norm
+        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm
     ) -> Tensors:
         """Compute the new states h and c; see `NormCell.step`."""
         if self.norm_form == "joint":
@@ -154,7 +154,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return [h, normalized["state_norm"]]
 
     def _joint_step(
-        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: Norm
+        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm
     ) -> Tensors:
         """Compute the step of norm_form="joint": the norm of each gate precedes its activation."""
 

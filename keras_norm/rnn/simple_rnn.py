@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import keras
 from keras.activations import tanh
 
-from keras_norm.rnn.cell import Activate, CellWeights, Norm, NormCell
+from keras_norm.rnn.cell import Activate, ApplyNorm, CellWeights, NormCell
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.core.gates import CANDIDATE, StepGradients, StepResult
 from keras_norm.rnn.core.step_norms import StepNorms
@@ -58,7 +58,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         states: Tensors,
         weights: CellWeights,
         activate: Activate,
-        norm: Norm,
+        norm: ApplyNorm,
     ) -> StepResult:
         """Compute the new state h; see `NormCell.forward_step`."""
         (h,) = activate(x[0] + u[0], (CANDIDATE,))

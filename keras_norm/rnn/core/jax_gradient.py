@@ -10,7 +10,7 @@ from keras_norm.rnn.core.recurrence import Recurrence, Tree
 from keras_norm.rnn.core.sequence import Body, backward, forward
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Largest number of programs that are kept for calls outside of jax.jit.
+# Largest number of functions that are kept. JAX keeps a program of a function for each shape.
 PROGRAMS = 256
 
 
@@ -99,7 +99,7 @@ class LoopOverTime:
         if "gates" in written:
             buffers["gates"] = gates
         if initial is not None:
-            buffers["states"] = [_write(_empty(time + 1, row), row, 0) for row in initial]
+            buffers["states"] = [_write(0, _empty(time + 1, row), row) for row in initial]
 
         def iterate(k: Tensor, loop_carry: Nest) -> Nest:
             carry, buffers, row = loop_carry
@@ -107,14 +107,12 @@ class LoopOverTime:
             rows = jax.tree.map(lambda a: _read(a, t), others)
             rows["gates"] = row if reverse else _read(buffers.get("gates", gates), t)
             carry, new = body(carry, rows, shared)
-            states = new.pop("states", None)
-            written = {name: array for name, array in buffers.items() if name != "states"}
-            written = jax.tree.map(lambda a, row: _write(a, row, t), written, new)
-            if states is not None:
-                shift = t if initial is None else t + 1
-                written["states"] = [
-                    _write(a, row, shift) for a, row in zip(buffers["states"], states, strict=True)
-                ]
+            written = {
+                name: jax.tree.map(
+                    functools.partial(_write, t + 1 if name == "states" else t), buffers[name], rows
+                )
+                for name, rows in new.items()
+            }
             if reverse:
                 row = _read(written["gates"], jax.numpy.maximum(t - 1, 0))
             return carry, written, row
@@ -133,5 +131,5 @@ def _read(array: Tensor, t: int | Tensor) -> Tensor:
     return lax.dynamic_index_in_dim(array, t, 0, keepdims=False)
 
 
-def _write(array: Tensor, row: Tensor, t: int | Tensor) -> Tensor:
+def _write(t: int | Tensor, array: Tensor, row: Tensor) -> Tensor:
     return lax.dynamic_update_index_in_dim(array, row, t, 0)

@@ -78,7 +78,7 @@ class Product(NamedTuple):
         }
 
     def transposed(self) -> list[Tensor]:
-        """Compute W^T of each group, with gamma if the group uses a Gram matrix.
+        """Compute W^T of each group, or (gamma W)^T of a group that uses a Gram matrix.
 
         With several inputs, compute W^T of each block.
         """

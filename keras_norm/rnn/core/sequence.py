@@ -1,6 +1,7 @@
 """A recurrence over a sequence, forward and backward, given a loop over time.
 
-Only the chain of states runs in the loops. The products of all timesteps run before or after them.
+The loops contain the chain of states and the norms. The products of all timesteps with a kernel run
+before or after a loop.
 """
 
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import keras
 from keras import ops
 
+from keras_norm.ops.projection import apply_masks
 from keras_norm.rnn.core.gates import activate
 from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product, side_by_side
 from keras_norm.rnn.core.recurrence import Recurrence, Tree
@@ -51,13 +53,13 @@ class Loop(Protocol):
             carry: first carry.
             arrays: tensors (time, ...), or longer.
             shared: tensors for all timesteps.
-            initial: rows before the rows "states" that `body` writes: these arrays are one row
-                longer than time, and begin with `initial`.
+            initial: the first rows of the arrays "states", if `body` writes rows "states". These
+                arrays are one row longer than time.
             reverse: whether to run from the last timestep to the first.
         """
 
 
-class Results(NamedTuple):
+class ForwardResults(NamedTuple):
     """Results of `forward`.
 
     Args:
@@ -83,7 +85,7 @@ def forward(
     *,
     return_sequences: bool,
     training: bool,
-) -> Results:
+) -> ForwardResults:
     """Run a recurrence.
 
     Args:
@@ -103,7 +105,9 @@ def forward(
     def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
         weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
         norms = StepNorms(recurrence, weights, rows["constants"])
-        product = recurrent_product(recurrence, weights).multiply(_drop(states[0], shared))
+        product = recurrent_product(recurrence, weights).multiply(
+            apply_masks(shared["dropout"], states[0])
+        )
         x = _normalize(kernel_product(recurrence, weights), norms, rows["gates"], weights, "bias")
         u = _normalize(
             recurrent_product(recurrence, weights), norms, product, weights, "recurrent_bias"
@@ -126,12 +130,12 @@ def forward(
     initial = states if training else None
     last, written = loop(body, states, arrays, _shared(weights, constants), initial=initial)
     if not training:
-        return Results(written["outputs"][0] if return_sequences else None, last, {}, {})
+        return ForwardResults(written["outputs"][0] if return_sequences else None, last, {}, {})
     outputs = written["states"][0][1:] if return_sequences else None
     statistics = written["statistics"]
     batch = {name: [statistics[name][0], statistics[name][2]] for name in recurrence.learning}
     kept = {"xs": xs, "last": last, "x_product": [a] if _needs_product(of_x) else []}
-    return Results(outputs, last, batch, written | kept)
+    return ForwardResults(outputs, last, batch, written | kept)
 
 
 def backward(
@@ -162,7 +166,8 @@ def backward(
         unmasked = rows["constants"].get("unmasked")
         if "d_outputs" in rows:
             d = [d[0] + rows["d_outputs"], *d[1:]]
-        if unmasked is not None:  # the states before get these gradients
+        if unmasked is not None:
+            # A masked timestep keeps the states, so it passes their gradients on unchanged.
             skipped = [ops.where(unmasked, 0.0, x) for x in d]
             d = [ops.where(unmasked, x, 0.0) for x in d]
         norms = StepNorms(recurrence, weights, rows["constants"], statistics)
@@ -174,11 +179,11 @@ def backward(
         )
         of_kernel = _through_norms(of_x, norms, rows["x_product"], step.x)
         of_recurrent = _through_norms(of_h, norms, rows["product"], step.u)
-        hs = _drop(old[0], shared)
+        hs = apply_masks(shared["dropout"], old[0])
         dh, ws = of_h.input_gradients(
             hs, of_recurrent, statistics, rows["grams"], shared["transposed"]
         )
-        if "dropout" in shared:
+        if shared["dropout"]:
             dh = [x * mask for x, mask in zip(dh, shared["dropout"], strict=True)]
         of_step = [] if step.states[0] is None else step.states[:1]
         before = [sum([*dh[1:], *of_step], dh[0])]
@@ -198,7 +203,7 @@ def backward(
         return (before, old, keras.tree.map_structure(ops.add, sums, added)), written
 
     of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
-    xs, hs = residuals["xs"], _drop(residuals["states"][0][:-1], constants)
+    xs, hs = residuals["xs"], apply_masks(constants["dropout"], residuals["states"][0][:-1])
     names = ("gates", "states", "statistics", "residuals", "product", "x_product")
     arrays = {name: residuals[name] for name in names} | {"grams": of_h.grams(hs)}
     arrays["constants"] = {k: v for k, v in constants.items() if k == "unmasked"}
@@ -285,9 +290,4 @@ def _select(gradients: Tree, weights: Tree) -> Tree:
 
 def _shared(weights: Tree, constants: Tree) -> Tree:
     """Collect the tensors that all timesteps of a loop read."""
-    return {"weights": weights} | {k: v for k, v in constants.items() if k == "dropout"}
-
-
-def _drop(h: Tensor, constants: Tree) -> Tensors:
-    """Multiply h with each recurrent dropout mask; without dropout masks, return [h]."""
-    return [h * mask for mask in constants["dropout"]] if "dropout" in constants else [h]
+    return {"weights": weights, "dropout": constants["dropout"]}

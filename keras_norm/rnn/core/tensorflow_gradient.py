@@ -76,14 +76,11 @@ def run(
     # A dropout mask is derived from a state: a tape that watches the state would watch the mask.
     constants = tf.nest.map_structure(tf.stop_gradient, constants)
     moving = tf.nest.map_structure(lambda x: _pad(x, length - time), constants["moving"])
-    of_constants: list[Tree] = [{"moving": moving} for _ in range(parts)]
-    for name, of_parts in (
-        ("dropout", _by_part(map(split_batch, constants.get("dropout", [])), parts)),
-        ("unmasked", split_sequence(constants["unmasked"]) if "unmasked" in constants else []),
-    ):
-        if name in constants:
-            for part, of_part in zip(of_constants, of_parts, strict=True):
-                part[name] = of_part
+    dropout = _by_part(map(split_batch, constants["dropout"]), parts)
+    of_constants: list[Tree] = [{"moving": moving, "dropout": masks} for masks in dropout]
+    if "unmasked" in constants:
+        for part, unmasked in zip(of_constants, split_sequence(constants["unmasked"]), strict=True):
+            part["unmasked"] = unmasked
     of_xs = _by_part(map(split_sequence, xs), parts)
     of_states = _by_part(map(split_batch, states), parts)
     results = []
@@ -188,7 +185,7 @@ def _gradient(
     residuals: Tree,
     d_results: list[Tensor],
 ) -> Inputs:
-    """Compute the gradient, whose own gradient is that of the loop as TensorFlow derives it."""
+    """Compute the gradient. TensorFlow derives the second gradient from the uncompiled loop."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def first(*both: Nest) -> Nest:
@@ -237,7 +234,7 @@ def _require_second_gradient(x: Tensor) -> None:
 
 
 def _is_dynamic(size: int | None) -> bool:
-    """Return whether programs serve more sizes than the one at hand."""
+    """Return whether a dimension is dynamic; in eager calls each dimension is."""
     return size is None or tf.executing_eagerly()
 
 

@@ -111,7 +111,7 @@ def _run_loop(
         tf.nest.map_structure(lambda n, o: n.set_shape(o.shape), new, carry)
         after = {
             name: tf.nest.map_structure(
-                lambda a, row, at=t + 1 if initial and name == "states" else t: a.write(at, row),
+                lambda a, row, at=t + 1 if name == "states" else t: a.write(at, row),
                 write[name],
                 rows,
             )
