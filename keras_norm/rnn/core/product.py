@@ -10,13 +10,18 @@ from keras_norm.ops.sums import row_mean
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
 from keras_norm.typing import Tensor, Tensors
 
+# A group uses the Gram matrix if it has more columns than GRAM_RATIO times the features of x. On
+# TensorFlow and JAX the gates of an LSTM (4 * units) are faster with the Gram matrix of U, and the
+# gates of a GRU (2 * units) and its candidate without.
+GRAM_RATIO = 3
+
 
 class Product(NamedTuple):
     """The product a = x W of inputs with a kernel, whose columns form groups with a norm each.
 
-    The gradient through a `SampleNorm` needs neither a nor its gradient, which are wide. For
-    LayerNorm the rows of W have zero mean, so the rows of a have zero mean too, and it is an
-    RMSNorm. With r of the norm, dy the gradient of the normalized group, and n columns::
+    The gradient through a `SampleNorm` of many columns needs neither a nor its gradient, which are
+    wide. For LayerNorm the rows of W have zero mean, so the rows of a have zero mean too, and it is
+    an RMSNorm. With r of the norm, dy the gradient of the normalized group, and n columns::
 
         e = (gamma dy) W^T        w = s r^3 (x . e) / n        G = W W^T
         dx = r e - w x G
@@ -24,7 +29,8 @@ class Product(NamedTuple):
         dgamma = column sums of W * (r x)^T dy
 
     because sum(gamma dy a) = x . e. The mean of gamma dy, which LayerNorm subtracts, contributes
-    nothing: a row of equal numbers times W^T is zero. All other groups have the gradient da::
+    nothing: a row of equal numbers times W^T is zero. The products with G and with (w x)^T x cost
+    more than they save if x is wide. So all other groups have the gradient da::
 
         dx = da W^T        dW = x^T da
 
@@ -45,7 +51,8 @@ class Product(NamedTuple):
 
     def uses_gram(self, slot: Slot) -> bool:
         """Return whether the gradient of a group is computed with the Gram matrix G = W W^T."""
-        return isinstance(slot.norm, SampleNorm) and self.inputs == 1
+        is_wide = slot.width > GRAM_RATIO * self.kernel.shape[0]
+        return isinstance(slot.norm, SampleNorm) and self.inputs == 1 and is_wide
 
     def needs_product(self, slot: Slot) -> bool:
         """Return whether the backward pass of a group needs a."""
@@ -113,7 +120,7 @@ class Product(NamedTuple):
         (x,), parts = xs, []
         for slot, row, kernel in zip(self.slots, rows, transposed, strict=True):
             e = matmul_samples(row, kernel)
-            if isinstance(slot.norm, SampleNorm):
+            if slot.norm is not None and self.uses_gram(slot):
                 r = statistics[slot.name][0]
                 dot = row_mean(x * e) * (x.shape[-1] / slot.width)
                 w = slot.norm.sensitivity(r, slot.width) * r * r * r * dot

@@ -1,6 +1,6 @@
 """The gradients of y = norm(x W), against the complex step of NumPy.
 
-`sequence.backward` runs these passes: the groups of columns with a per-sample norm use neither x W
+`sequence.backward` runs these passes: wide groups of columns with a per-sample norm use neither x W
 nor its gradient.
 """
 
@@ -16,7 +16,8 @@ from keras_norm.rnn.core.product import Product
 from keras_norm.rnn.core.recurrence import Slot
 from tests import oracles
 
-BATCH, FEATURES, WIDTH = 7, 3, 6
+# A group of 12 columns uses the Gram matrix with 3 features, and does not with 5 features.
+BATCH, FEATURES, MANY_FEATURES, WIDTH = 7, 3, 5, 12
 NORMS = {
     "none": None,
     "layer": SampleNorm(True, 1e-2),
@@ -143,10 +144,10 @@ def gradients(norms, xs, kernel, gamma, dy):
     ]
 
 
-def assert_gradients(norms, inputs=1, leading=(BATCH,)):
+def assert_gradients(norms, inputs=1, leading=(BATCH,), features=FEATURES):
     columns = len(norms) * WIDTH
-    xs = [draw(*leading, FEATURES, seed=10 + k) for k in range(inputs)]
-    kernel, gamma, dy = draw(FEATURES, columns), draw(columns), draw(*leading, columns)
+    xs = [draw(*leading, features, seed=10 + k) for k in range(inputs)]
+    kernel, gamma, dy = draw(features, columns), draw(columns), draw(*leading, columns)
     found = gradients(norms, xs, kernel, gamma, dy)
     expected = expected_gradients(norms, xs, kernel, gamma, dy)
     for actual, exact in zip(tf.nest.flatten(found), tf.nest.flatten(expected), strict=True):
@@ -154,8 +155,9 @@ def assert_gradients(norms, inputs=1, leading=(BATCH,)):
 
 
 @every_norm
-def test_the_gradients_of_one_group_equal_numpy(norm):
-    assert_gradients([norm])
+@pytest.mark.parametrize("features", [FEATURES, MANY_FEATURES])
+def test_the_gradients_of_one_group_equal_numpy(norm, features):
+    assert_gradients([norm], features=features)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_blocks_of_columns_with_their_own_dropout_mask_share_a_norm(norm, inputs
 
 
 def test_three_dropout_masks_cross_two_groups():
-    """A GRU has masks for z, r and n, and a norm of z and r: blocks of 4 columns, groups of 6."""
+    """A GRU has masks for z, r and n, and a norm of z and r: blocks of 8 columns, groups of 12."""
     assert_gradients([NORMS["layer"], NORMS["batch"]], inputs=3)
 
 
@@ -193,3 +195,10 @@ def test_only_batch_norms_and_blocks_with_dropout_masks_keep_the_product(norm):
         product = product_of([norm], kernel, gamma, inputs)
         kept = norm is not None and (inputs > 1 or isinstance(norm, TimestepNorm))
         assert product.needs_product(product.slots[0]) == kept
+
+
+@every_norm
+def test_a_product_with_few_columns_is_kept(norm):
+    """With many features, the products with the Gram matrix would cost more than they save."""
+    product = product_of([norm], draw(MANY_FEATURES, WIDTH), draw(WIDTH), 1)
+    assert product.needs_product(product.slots[0]) == (norm is not None)
