@@ -4,10 +4,14 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
+import keras
 from keras import ops
 
-from keras_norm.ops.sums import row_mean
+from keras_norm.keras_internals import xla_compiles
 from keras_norm.typing import Tensor, Tensors
+
+# Number of columns that a row is folded to before they are added.
+COLUMNS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,3 +95,18 @@ class SampleNorm:
         if m:
             da = da - row_mean(k)
         return r * da, dy * normalized, dy
+
+
+def row_mean(x: Tensor) -> Tensor:
+    """Compute the mean over the last axis, which keeps size 1.
+
+    TensorFlow's XLA compiler adds the elements of a row one after the other, but those of a matrix
+    product side by side. So there the mean of the rows of a matrix is a product with ones. A
+    product of more than `COLUMNS` columns would be unrolled, and compile ten times as long.
+    """
+    n = x.shape[-1]
+    if len(x.shape) != 2 or keras.backend.backend() != "tensorflow" or not xla_compiles():
+        return ops.mean(x, axis=-1, keepdims=True)
+    if n % COLUMNS == 0:
+        x = ops.sum(ops.reshape(x, (-1, n // COLUMNS, COLUMNS)), axis=1)
+    return ops.matmul(x, ops.ones((x.shape[-1], 1), x.dtype)) / n

@@ -3,10 +3,8 @@
 import math
 from collections.abc import Sequence
 
-import keras
 from keras import ops
 
-from keras_norm.keras_internals import xla_compiles
 from keras_norm.ops.kernels import computes_on_cpu
 from keras_norm.typing import Tensor
 
@@ -51,22 +49,3 @@ def _vary_along(weights: Tensor | None, axes: list[int], x: Tensor) -> bool:
     return weights is None or all(
         size == (x.shape[a] if a in axes else 1) for a, size in enumerate(weights.shape)
     )
-
-
-# Number of columns that a row is folded to before they are added.
-COLUMNS = 64
-
-
-def row_mean(x: Tensor) -> Tensor:
-    """Compute the mean over the last axis, which keeps size 1.
-
-    TensorFlow's XLA compiler adds the elements of a row one after the other, but those of a matrix
-    product side by side. So there the mean of the rows of a matrix is a product with ones. A
-    product of more than `COLUMNS` columns would be unrolled, and compile ten times as long.
-    """
-    n = x.shape[-1]
-    if len(x.shape) != 2 or keras.backend.backend() != "tensorflow" or not xla_compiles():
-        return ops.mean(x, axis=-1, keepdims=True)
-    if n % COLUMNS == 0:
-        x = ops.sum(ops.reshape(x, (-1, n // COLUMNS, COLUMNS)), axis=1)
-    return ops.matmul(x, ops.ones((x.shape[-1], 1), x.dtype)) / n

@@ -1,8 +1,8 @@
 """Base class of the normalized recurrent cells."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
@@ -11,32 +11,19 @@ from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import is_int
 from keras_norm.ops.projection import project
 from keras_norm.rnn.candidate_normal import CandidateNormal
-from keras_norm.rnn.core.gates import GATE, StepGradients, StepResult
-from keras_norm.rnn.core.step_norms import StepNorms
-from keras_norm.rnn.slots import NormArgument, Slots, call_layer
+from keras_norm.rnn.core.recurrence import StepNorms
+from keras_norm.rnn.core.step import (
+    GATE,
+    Activate,
+    ApplyNorm,
+    CellWeights,
+    StepGradients,
+    StepResult,
+    Weights,
+)
+from keras_norm.rnn.slots import KERNEL_SLOTS, RECURRENT_SLOTS, NormArgument, Slots, call_layer
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
-
-# A function (slot, tensor) -> tensor: it applies the norm with the name `slot` to the tensor.
-ApplyNorm: TypeAlias = Callable[[str, Tensor], Tensor]
-# A function (pre-activations, kinds of the gates) -> activated gates.
-Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
-# Weights of a cell by name, beside its kernels and biases.
-CellWeights: TypeAlias = dict[str, Tensor]
-
-
-class Weights(NamedTuple):
-    """Weights that a cell uses in one timestep: kernel W, recurrent kernel U, and the biases.
-
-    `bias` is the bias of x W, and `recurrent_bias` the bias of h U. A bias is None if the cell does
-    not have it. `cell` has further weights of the cell by name, for example peephole weights.
-    """
-
-    kernel: Tensor
-    recurrent_kernel: Tensor
-    bias: Tensor | None
-    recurrent_bias: Tensor | None = None
-    cell: CellWeights = {}  # noqa: RUF012, because nothing changes it
 
 
 class NormCell(DeclaredArguments):
@@ -60,7 +47,7 @@ class NormCell(DeclaredArguments):
 
     HIDDEN: ClassVar = ("slots",)
     DEFAULTS: ClassVar = {"bias_initializer": None}
-    ADDED_SLOTS: ClassVar[tuple[str, ...]] = ("kernel_norm", "kernel_candidate_norm")
+    ADDED_SLOTS: ClassVar[tuple[str, ...]] = KERNEL_SLOTS
     CANDIDATE: ClassVar = -1  # index of the candidate gate in a list of all gates
     is_restored = False
     state_size: int | list[int]
@@ -120,6 +107,19 @@ class NormCell(DeclaredArguments):
         """
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
+    def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the slots whose norms are applied to x W, and those to h U, with their widths.
+
+        The columns of a kernel without such a slot have the name "".
+        """
+        widths = self.slots.widths
+
+        def select(slots: tuple[str, ...], kernel: Tensor) -> dict[str, int]:
+            return {s: widths[s] for s in slots if s in widths} or {"": kernel.shape[1]}
+
+        kernels = self.kernel, self.recurrent_kernel
+        return select(KERNEL_SLOTS, kernels[0]), select(RECURRENT_SLOTS, kernels[1])
+
     def added_slots(self) -> tuple[str, ...]:
         """Return the slots whose beta the loop may add to the bias of x W.
 
@@ -146,10 +146,7 @@ class NormCell(DeclaredArguments):
             norm: function (slot, tensor) -> tensor that applies the norm of a slot.
         """
         x = norm("kernel_norm", project(inputs, weights.kernel, dropout))
-        if weights.bias is None or "kernel_norm" not in self.slots.widths:
-            # With norm_form="joint", `step` adds the bias, after the norm of x W + h U.
-            return x
-        return x + weights.bias
+        return x if weights.bias is None else x + weights.bias
 
     def step(
         self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm

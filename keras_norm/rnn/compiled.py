@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+from collections import ChainMap
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +18,7 @@ from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.product import side_by_side
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree
-from keras_norm.rnn.loop import Results, Statistics, cast_weights, slots_of_kernels
+from keras_norm.rnn.loop import Results, Statistics
 from keras_norm.typing import Tensor, Tensors
 
 # Backends with a custom gradient.
@@ -57,23 +58,23 @@ def recurrence_of(
     }
     if False in norms.values():
         return None
-    in_kernels = slots_of_kernels(cell)
-    inner = [slot for slot in norms if not any(slot in slots for slots in in_kernels)]
+    of_kernels = cell.kernel_slots()
+    inner = {slot: n for slot, n in cell.slots.widths.items() if slot not in ChainMap(*of_kernels)}
     masks = tuple(map(len, dropout_masks))
 
-    def describe(slots: list[str], center_kernel: bool) -> tuple[Slot, ...]:
+    def describe(slots: dict[str, int], center_kernel: bool) -> tuple[Slot, ...]:
         described = []
-        for slot in slots:
-            norm: Norm | None = norms[slot]
+        for slot, width in slots.items():
+            norm: Norm | None = norms.get(slot)
             if center_kernel and isinstance(norm, SampleNorm):
                 # The rows of the kernel have zero mean, and so have those of the product.
                 norm = dataclasses.replace(norm, center=False)
-            described.append(Slot(slot, cell.slots.widths[slot], norm))
+            described.append(Slot(slot, width, norm))
         return tuple(described)
 
     # A kernel with rows of zero mean gives a product with rows of zero mean, unless each gate has
     # its own dropout mask. The norm of such a product subtracts the mean itself.
-    kernel, recurrent = (describe(slots, n < 2) for slots, n in zip(in_kernels, masks, strict=True))
+    kernel, recurrent = (describe(slots, n < 2) for slots, n in zip(of_kernels, masks, strict=True))
     return Recurrence(type(cell), kernel, recurrent, describe(inner, False), *masks)
 
 
@@ -133,7 +134,7 @@ def load_adapter() -> ModuleType:
 
 def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
     """Collect the weights of a recurrence: kernels centered, and betas added to the bias."""
-    layers, given = cell.slot_layers(), cast_weights(cell.step_weights(), dtype)
+    layers, given = cell.slot_layers(), cell.step_weights().cast(dtype)
 
     def cast(weight: Tensor | None) -> Tensor | None:
         return None if weight is None else ops.cast(weight, dtype)

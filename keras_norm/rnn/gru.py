@@ -7,10 +7,19 @@ from keras import ops
 from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Activate, ApplyNorm, CellWeights, NormCell, Weights
+from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core.gates import CANDIDATE, GATE, StepGradients, StepResult
-from keras_norm.rnn.core.step_norms import StepNorms
+from keras_norm.rnn.core.recurrence import StepNorms
+from keras_norm.rnn.core.step import (
+    CANDIDATE,
+    GATE,
+    Activate,
+    ApplyNorm,
+    CellWeights,
+    StepGradients,
+    StepResult,
+    Weights,
+)
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Shape, Tensor, Tensors

@@ -25,14 +25,10 @@ from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES
-from keras_norm.rnn.cell import NormCell, Weights
-from keras_norm.rnn.slots import call_layer
+from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.core.step import Weights
+from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer
 from keras_norm.typing import Tensor, Tensors
-
-# Names of the norms that a cell applies to x W, and of the norms that it applies to h U, in the
-# order of the kernel's columns. With norm_form="joint" a cell has none of these norms.
-KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
-RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 
 # Batch statistics by slot: mean, variance and count of each timestep.
 Statistics: TypeAlias = dict[str, Sequence[Tensor]]
@@ -220,17 +216,17 @@ def _prepare(
         The weights of a step, and the norm of each slot.
     """
     layers = {s: _convert(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
-    weights = cast_weights(cell.step_weights(), dtype)
+    weights = cell.step_weights().cast(dtype)
     # List these norms before `center` is set to False: a norm of x W + h U centers two kernels.
     centered = [
         s for s, n in layers.items() if center and isinstance(n, PerSampleNorm) and n.norm.center
     ]
     kernels, bias = [], weights.bias
-    for kernel, slots in zip(weights[:2], slots_of_kernels(cell), strict=True):
+    for kernel, slots in zip(weights[:2], cell.kernel_slots(), strict=True):
         blocks, betas, start = [], [], 0
-        for slot in slots:
-            end = start + cell.slots.widths[slot]
-            block, beta = kernel[:, start:end], ops.zeros([end - start], dtype)
+        for slot, width in slots.items():
+            end = start + width
+            block, beta = kernel[:, start:end], ops.zeros([width], dtype)
             norm = layers.get(slot)
             if slot in centered and isinstance(norm, PerSampleNorm):
                 block = block - ops.mean(block, axis=1, keepdims=True)
@@ -244,17 +240,6 @@ def _prepare(
         kernels.append(ops.concatenate(blocks, axis=1) if layers else kernel)
         bias = bias if bias is None or not layers else bias + ops.concatenate(betas)
     return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
-
-
-def cast_weights(weights: Weights, dtype: str) -> Weights:
-    """Cast the weights of a step."""
-
-    def cast(weight: Tensor | None) -> Tensor | None:
-        return None if weight is None else ops.cast(weight, dtype)
-
-    kernel, recurrent_kernel, bias, recurrent_bias, of_cell = weights
-    arrays = cast(kernel), cast(recurrent_kernel), cast(bias), cast(recurrent_bias)
-    return Weights(*arrays, {name: cast(weight) for name, weight in of_cell.items()})
 
 
 def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
@@ -279,12 +264,3 @@ def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training:
         return BatchNormTraining((mean, variance), layer)
     gamma, scale = weight("gamma"), ops.rsqrt(variance + layer.epsilon)
     return BatchNormInference((mean, scale if gamma is None else scale * gamma), weight("beta"))
-
-
-def slots_of_kernels(cell: NormCell) -> list[list[str]]:
-    """Return the names of the norms of x W and of h U; a norm of x W + h U is in both lists."""
-    widths = cell.slots.widths
-    return [
-        [slot for slot in slots if slot in widths] or list(widths)
-        for slots in (KERNEL_SLOTS, RECURRENT_SLOTS)
-    ]

@@ -8,10 +8,19 @@ from keras import ops
 from keras.activations import sigmoid, tanh
 
 from keras_norm.ops.projection import project
-from keras_norm.rnn.cell import Activate, ApplyNorm, CellWeights, NormCell, Weights
+from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core.gates import CANDIDATE, GATE, StepGradients, StepResult
-from keras_norm.rnn.core.step_norms import StepNorms
+from keras_norm.rnn.core.recurrence import StepNorms
+from keras_norm.rnn.core.step import (
+    CANDIDATE,
+    GATE,
+    Activate,
+    ApplyNorm,
+    CellWeights,
+    StepGradients,
+    StepResult,
+    Weights,
+)
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensor, Tensors
@@ -136,6 +145,14 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         dz = ops.concatenate([di, df, dg, do], axis=-1)
         return StepGradients([dz], [dz], [None, dc * f], {})
 
+    def project_inputs(
+        self, weights: Weights, inputs: Tensor, dropout: Tensors, norm: ApplyNorm
+    ) -> Tensor:
+        """Compute the normalized W x plus the bias; see `NormCell.project_inputs`."""
+        if self.norm_form == "joint":
+            return project(inputs, weights.kernel, dropout)
+        return super().project_inputs(weights, inputs, dropout, norm)
+
     def step(
         self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm
     ) -> Tensors:
@@ -169,6 +186,12 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
         u = project(states[0], weights.recurrent_kernel, dropout)
         return self.forward_step([x], [u], states, weights.cell, norm_and_activate, norm).states
+
+    def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the slots of x W and of h U; with norm_form="joint" both have all norms."""
+        if self.norm_form == "joint":
+            return self.slots.widths, self.slots.widths
+        return super().kernel_slots()
 
     def has_custom_gradient(self) -> bool:
         """Return whether the options of the cell have the custom gradient of `backward_step`."""

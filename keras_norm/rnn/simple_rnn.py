@@ -5,10 +5,17 @@ from typing import Any, ClassVar
 import keras
 from keras.activations import tanh
 
-from keras_norm.rnn.cell import Activate, ApplyNorm, CellWeights, NormCell
+from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core.gates import CANDIDATE, StepGradients, StepResult
-from keras_norm.rnn.core.step_norms import StepNorms
+from keras_norm.rnn.core.recurrence import StepNorms
+from keras_norm.rnn.core.step import (
+    CANDIDATE,
+    Activate,
+    ApplyNorm,
+    CellWeights,
+    StepGradients,
+    StepResult,
+)
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensors

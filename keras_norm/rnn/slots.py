@@ -21,8 +21,10 @@ NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer |
 # slots has a beta with the initializer of the missing bias, `CandidateNormal`.
 CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
 
-# Slots whose norm is applied to W x alone. With norm_form="joint" norms are applied to W x + U h.
-INPUT_SLOTS = ("kernel_norm", "kernel_candidate_norm")
+# Slots whose norms are applied to x W alone, and to h U alone, in the order of the columns.
+# With norm_form="joint" a cell has neither.
+KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
+RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 MIN_FEATURES = 4
 FEW_FEATURES_WARNING = (
     "A norm of W x removes the scale of x: with one feature, only the sign of x is left. "
@@ -113,10 +115,10 @@ class Slots:
 
         Such a norm removes the scale of x: with one feature, only the sign of x is left.
         """
-        for slot in INPUT_SLOTS:
+        for slot in KERNEL_SLOTS:
             cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
             if features < MIN_FEATURES and not issubclass(cls, StatisticsNormalization):
-                others = [f"'{other}': ..." for other in self.widths if other not in INPUT_SLOTS]
+                others = [f"'{other}': ..." for other in self.widths if other not in KERNEL_SLOTS]
                 norm = f"{{{', '.join(others)}}}"
                 given = {"features": features, "norm": cls.__name__, "slot": slot}
                 warnings.warn(FEW_FEATURES_WARNING.format(**given, others=norm), stacklevel=2)

@@ -2,11 +2,10 @@
 
 from typing import NamedTuple
 
+import keras
 from keras import ops
 
-from keras_norm.ops.projection import contract_samples, matmul_samples
-from keras_norm.ops.sample_norm import SampleNorm
-from keras_norm.ops.sums import row_mean
+from keras_norm.ops.sample_norm import SampleNorm, row_mean
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
 from keras_norm.typing import Tensor, Tensors
 
@@ -73,13 +72,13 @@ class Product(NamedTuple):
 
     def multiply(self, xs: Tensors) -> Tensor:
         """Compute a."""
-        return side_by_side(list(map(matmul_samples, xs, self.blocks(self.kernel))))
+        return side_by_side(list(map(_multiply, xs, self.blocks(self.kernel))))
 
     def grams(self, xs: Tensors) -> dict[str, Tensor]:
         """Compute x G of the groups that use it, by slot."""
         groups = zip(self.slots, self.groups(self.kernel), strict=True)
         return {
-            slot.name: matmul_samples(xs[0], ops.matmul(kernel, ops.transpose(kernel)))
+            slot.name: _multiply(xs[0], ops.matmul(kernel, ops.transpose(kernel)))
             for slot, kernel in groups
             if self.uses_gram(slot)
         }
@@ -115,12 +114,12 @@ class Product(NamedTuple):
             transposed: result of `transposed`.
         """
         if self.inputs > 1:
-            return list(map(matmul_samples, self.blocks(side_by_side(rows)), transposed)), {}
+            return list(map(_multiply, self.blocks(side_by_side(rows)), transposed)), {}
         ws: dict[str, Tensor] = {}
         (x,), parts = xs, []
         for slot, row, kernel in zip(self.slots, rows, transposed, strict=True):
-            e = matmul_samples(row, kernel)
-            if slot.norm is not None and self.uses_gram(slot):
+            e = _multiply(row, kernel)
+            if isinstance(slot.norm, SampleNorm) and self.uses_gram(slot):
                 r = statistics[slot.name][0]
                 dot = row_mean(x * e) * (x.shape[-1] / slot.width)
                 w = slot.norm.sensitivity(r, slot.width) * r * r * r * dot
@@ -146,18 +145,18 @@ class Product(NamedTuple):
                 slot.name: ops.sum(row, axis=list(range(len(row.shape) - 1)))
                 for slot, row in zip(self.slots, rows, strict=True)
             }
-            d_kernels = [contract_samples(x, block) for x, block in blocks]
+            d_kernels = [_contract(x, block) for x, block in blocks]
             return side_by_side(d_kernels), {}, sums
         (x,), d_kernels, d_gamma, sums = xs, [], {}, {}
         one = ops.ones_like(x[..., :1])
         for slot, row, kernel in zip(self.slots, rows, self.groups(self.kernel), strict=True):
             scaled = statistics[slot.name][0] * x if self.uses_gram(slot) else x
             # The column of ones adds the sum of the rows to the product.
-            q = contract_samples(ops.concatenate([scaled, one], axis=-1), row)
+            q = _contract(ops.concatenate([scaled, one], axis=-1), row)
             d_kernel, sums[slot.name] = q[:-1], q[-1]
             if self.uses_gram(slot):
                 d_gamma[slot.name] = ops.sum(kernel * d_kernel, axis=0)
-                square = contract_samples(ws[slot.name] * x, x)
+                square = _contract(ws[slot.name] * x, x)
                 d_kernel = d_kernel * self.gamma.get(slot.name, 1.0) - ops.matmul(square, kernel)
             d_kernels.append(d_kernel)
         return side_by_side(d_kernels), d_gamma, sums
@@ -178,3 +177,32 @@ def recurrent_product(recurrence: Recurrence, weights: Tree) -> Product:
 def side_by_side(arrays: list[Tensor]) -> Tensor:
     """Concatenate the columns of arrays."""
     return arrays[0] if len(arrays) == 1 else ops.concatenate(arrays, axis=-1)
+
+
+def _multiply(x: Tensor, kernel: Tensor) -> Tensor:
+    """Multiply x (..., features) with a kernel (features, n)."""
+    if len(x.shape) == 2 or not _merges_axes():
+        return ops.matmul(x, kernel)
+    product = ops.matmul(_merge_axes(x), kernel)
+    return ops.reshape(product, (*ops.shape(x)[:-1], kernel.shape[-1]))
+
+
+def _contract(x: Tensor, y: Tensor) -> Tensor:
+    """Sum x^T y over all samples: (..., m) and (..., n) give (m, n)."""
+    if len(x.shape) == 2 or _merges_axes():
+        return ops.matmul(ops.transpose(_merge_axes(x)), _merge_axes(y))
+    samples = list(range(len(x.shape) - 1))
+    return ops.tensordot(x, y, axes=(samples, samples))
+
+
+def _merges_axes() -> bool:
+    """Return whether products merge the axes of time and batch.
+
+    TensorFlow multiplies matrices faster. Elsewhere the axes stay: JAX cannot merge the axis of a
+    batch that is divided between devices, and would gather the batch on each device.
+    """
+    return bool(keras.backend.backend() == "tensorflow")
+
+
+def _merge_axes(x: Tensor) -> Tensor:
+    return ops.reshape(x, (-1, x.shape[-1])) if len(x.shape) > 2 else x

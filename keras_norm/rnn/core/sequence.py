@@ -11,10 +11,9 @@ import keras
 from keras import ops
 
 from keras_norm.ops.projection import apply_masks
-from keras_norm.rnn.core.gates import activate
 from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product, side_by_side
-from keras_norm.rnn.core.recurrence import Recurrence, Tree
-from keras_norm.rnn.core.step_norms import StepNorms
+from keras_norm.rnn.core.recurrence import Recurrence, StepNorms, Tree
+from keras_norm.rnn.core.step import activate
 from keras_norm.typing import Nest, Tensor, Tensors
 
 # A step of a loop: (carry, rows, shared) -> (new carry, rows to write).

@@ -1,5 +1,7 @@
 """Cells and norms that a user defines train with the custom gradient, which equals the loop."""
 
+from typing import ClassVar
+
 import keras
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from keras_norm import (
 from keras_norm.layers.normalization import Affine
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.rnn.compiled import recurrence_of
-from keras_norm.rnn.core.gates import CANDIDATE, GATE, StepGradients, StepResult
+from keras_norm.rnn.core.step import CANDIDATE, GATE, StepGradients, StepResult
 from tests.rnn import kinds
 from tests.rnn.core.extensions import (
     HeadNorm,
@@ -72,6 +74,31 @@ def test_a_cell_that_multiplies_a_norm_equals_keras_rnn():
     x, _ = sequences(SIMPLE_RNN)
     expected = keras.layers.RNN(layer.cell, return_sequences=True, dtype="float64")(x)
     kinds.assert_close(layer(x), expected)
+
+
+class StateNormCell(NormLSTMCell):
+    """An LSTM cell whose only norm is inside the step."""
+
+    SLOTS: ClassVar = {"state_norm": 1}
+
+
+class StateNormLSTM(NormLSTM):
+    cell_class = StateNormCell
+
+
+def test_a_cell_with_only_an_inner_norm_equals_a_cell_that_leaves_its_other_norms_out():
+    norm = LayerNormalization()
+    layer = build(StateNormLSTM, norm)
+    other = build(NormLSTM, {"state_norm": norm})
+    other.set_weights(layer.get_weights())
+    x, states = sequences(LSTM)
+    kinds.assert_close(layer(x, initial_state=states), other(x, initial_state=states))
+
+
+def test_a_cell_with_only_an_inner_norm_trains_with_the_custom_gradient():
+    kinds.assert_compiled_equals_loop(
+        lambda **compiled: build(StateNormLSTM, NORMS["layer"], **compiled), *sequences(LSTM), MASK
+    )
 
 
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)

@@ -1,7 +1,7 @@
-"""Activations of gates in one elementwise kernel."""
+"""The step of a cell: its weights, its results, and the activation of all gates at once."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from keras import ops
@@ -10,6 +10,37 @@ from keras_norm.typing import Tensor, Tensors
 
 GATE = "gate"  # sigmoid, `recurrent_activation`
 CANDIDATE = "candidate"  # tanh, `activation`
+
+# A function (slot, tensor) -> tensor: it applies the norm with the name `slot` to the tensor.
+ApplyNorm: TypeAlias = Callable[[str, Tensor], Tensor]
+# A function (pre-activations, kinds of the gates) -> activated gates.
+Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
+# Weights of a cell by name, beside its kernels and biases.
+CellWeights: TypeAlias = dict[str, Tensor]
+
+
+class Weights(NamedTuple):
+    """Weights that a cell uses in one timestep: kernel W, recurrent kernel U, and the biases.
+
+    `bias` is the bias of x W, and `recurrent_bias` the bias of h U. A bias is None if the cell does
+    not have it. `cell` has further weights of the cell by name, for example peephole weights.
+    """
+
+    kernel: Tensor
+    recurrent_kernel: Tensor
+    bias: Tensor | None
+    recurrent_bias: Tensor | None = None
+    cell: CellWeights = {}  # noqa: RUF012, because nothing changes it
+
+    def cast(self, dtype: str) -> "Weights":
+        """Cast all weights."""
+
+        def cast(weight: Tensor | None) -> Tensor | None:
+            return None if weight is None else ops.cast(weight, dtype)
+
+        kernel, recurrent_kernel, bias, recurrent_bias = map(cast, self[:-1])
+        of_cell = {name: cast(weight) for name, weight in self.cell.items()}
+        return Weights(kernel, recurrent_kernel, bias, recurrent_bias, of_cell)
 
 
 class StepResult(NamedTuple):
