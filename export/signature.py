@@ -52,7 +52,7 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
 
     Raises:
         ValueError: the model has no symbolic inputs (it is subclassed or not built), or is not a
-            Keras model; or Keras runs on another backend than TensorFlow.
+            Keras model.
 
     Example:
     ```python
@@ -199,12 +199,6 @@ def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 
 
 def _tensors(model: keras.Model, which: str) -> Tensors:
-    if (backend := keras.backend.backend()) != "tensorflow":
-        raise ValueError(
-            f"keras_norm.export needs the TensorFlow backend. Keras runs on {backend} here. Save "
-            'the model, model.save("model.keras"), and run: '
-            "KERAS_BACKEND=tensorflow keras-norm export model.keras --to out"
-        )
     tensors = getattr(model, which, None) if isinstance(model, keras.Model) else None
     if not tensors:
         advice = (

@@ -61,7 +61,7 @@ def rebuild_model(
     Raises:
         ValueError: the model cannot be rebuilt.
     """
-    custom_objects = _custom_classes([model, *(layer for _, layer in named_layers(model))])
+    custom_objects = custom_classes([model, *(layer for _, layer in named_layers(model))])
     try:
         config = keras.saving.serialize_keras_object(model)
         # Safe mode would refuse Lambda layers. Lambda layers are safe here: no file was loaded.
@@ -86,7 +86,7 @@ def _map_dicts(change: Callable[[Config], Config], node: Json) -> Json:
     return change({key: _map_dicts(change, value) for key, value in items})
 
 
-def _custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
+def custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
     """Collect the custom layer classes in a dict, by the names that a Keras config gives them.
 
     Raises:

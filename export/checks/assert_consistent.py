@@ -12,11 +12,13 @@ import rich.console
 from keras_norm.export.checks.check import check
 from keras_norm.export.checks.data_reader import DataLike
 from keras_norm.export.formats.format_registry import FORMATS
+from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.report.report import Report
 
 WIDTH = 100
 
 
+@runs_on_tensorflow
 def assert_consistent(
     model: keras.Model,
     data: DataLike,
@@ -25,6 +27,9 @@ def assert_consistent(
     **options: Any,
 ) -> Report:
     """Export a model to temporary files and raise AssertionError if a file fails the check.
+
+    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
+    PyTorch" in `docs/export.md`.
 
     Args:
         model: a functional or built Sequential model.

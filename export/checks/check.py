@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import keras
 
@@ -17,18 +17,21 @@ from keras_norm.export.checks.findings import findings
 from keras_norm.export.checks.judge import Judge
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import make_plan
+from keras_norm.export.checks.properties.backends import differ_between_backends
 from keras_norm.export.checks.properties.no_nan import has_nan
 from keras_norm.export.checks.properties.property_registry import PROPERTIES, measure_properties
-from keras_norm.export.checks.subject import Subject, open_subjects, restored_variables
+from keras_norm.export.checks.subject import Subject, open_subjects
 from keras_norm.export.checks.train_inference_gap import judge_gap
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.formats.artifact_format import Source
-from keras_norm.export.model.keras_runner import digest_variables
+from keras_norm.export.model.keras_runner import restored_variables
+from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.packages import installed_versions
 from keras_norm.export.report.report import Report
 from keras_norm.export.results.artifact_result import ArtifactResult
 
 
+@runs_on_tensorflow
 def check(
     model: keras.Model,
     artifacts: Artifact | Sequence[Artifact],
@@ -71,6 +74,9 @@ def check(
     (`keras_norm.export.compare.quantization_tolerance`). The check restores every variable of the
     model. It makes the inputs once and uses them for all artifacts.
 
+    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
+    PyTorch" in `docs/export.md`.
+
     Args:
         model: a functional or Sequential model.
         artifacts: SavedModel directories, .tflite files and .onnx files; or functions that map
@@ -107,6 +113,7 @@ def check(
         ValueError: data, sizes, lengths or tolerances do not fit the model, or a file is not a
             model. The error is raised before the first comparison, unless its cause is in a batch
             or a data file after the first.
+        RunnerError: the child process of another backend died.
         FileNotFoundError: an artifact does not exist.
         ImportError: LiteRT is needed for a .tflite file, or ONNX Runtime for an .onnx file, and is
             not installed.
@@ -133,7 +140,6 @@ def check(
         )
     found = sources(artifacts, model)
     with restored_variables(model):
-        variables = digest_variables(model.weights)
         plan = make_plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
             # Run one batch, to raise ValueError for wrong labels before the comparison.
@@ -145,12 +151,12 @@ def check(
             judge = Judge(plan, measured, rtol, atol)
             judge.require_comparison()
             checked = [_check_artifact(subject, judge) for subject in subjects]
-        keras_result = _check_keras_model(model, clone, variables, judge)
+        keras_result = _check_keras_model(model, clone, judge)
         results, unsupported = _replace_optional_errors(list(zip(found, checked, strict=True)))
         excused: tuple[str, ...] = ()
         if rtol is None and atol is None:
             results, excused = excuse_rounding(model, results, plan)
-        if not has_nan(keras_result):
+        if not has_nan(keras_result) and not differ_between_backends(keras_result):
             results = explain_differences(model, results, plan, comparison.worst)
         notes = [note for known in PROPERTIES for note in known.make_notes(model, results)]
     gap = judge_gap(model, measured.gap, max_gap)
@@ -181,15 +187,12 @@ def _check_artifact(subject: Subject, judge: Judge) -> ArtifactResult:
     return judge.artifact(subject, measure_properties(subject, judge.tolerances(subject)))
 
 
-def _check_keras_model(
-    model: keras.Model, clone: ModelClone, variables: Mapping[str, str], judge: Judge
-) -> ArtifactResult:
+def _check_keras_model(model: keras.Model, clone: ModelClone, judge: Judge) -> ArtifactResult:
     """Test the properties of the Keras model, and return the result.
 
     Args:
         model: the Keras model.
         clone: the clone of the model, for training mode.
-        variables: digests of the weights before the check.
         judge: the judge, with the plan and the measurements over all data.
     """
     plan = judge.plan
@@ -197,7 +200,7 @@ def _check_keras_model(
         Source("Keras model", "", plan.precision, lambda: contextlib.nullcontext(plan.run)),
         plan,
         plan.run,
-        variables=variables,
+        variables=plan.variables,
         first=plan.expected[0],
         cases=plan.expected,
         edges=plan.edges_expected,

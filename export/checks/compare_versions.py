@@ -11,14 +11,14 @@ import numpy as np
 from keras_norm.export.checks.artifacts import Artifact, FunctionRunner
 from keras_norm.export.checks.data_comparison import Batch, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
-from keras_norm.export.checks.subject import restored_variables
 from keras_norm.export.compare.arrays import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH
 from keras_norm.export.compare.merge import merge_results
 from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.compare.version_differences import changes, threshold
 from keras_norm.export.formats.format_registry import open_runner
-from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.keras_runner import restored_variables
+from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.version_comparison import OutputChange
 from keras_norm.export.runtimes.runner import Runner
@@ -137,7 +137,7 @@ def _open_version(
     """Open a version of the model, and return its name and its runner."""
     if isinstance(version, keras.Model):
         stack.enter_context(restored_variables(version))
-        return version.name, KerasRunner(version)
+        return version.name, reference_runner(version)
     if callable(version):
         run = version if isinstance(version, Runner) else FunctionRunner(version)
         return run.name, run

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from keras_norm.export.checks.properties.backends import differ_between_backends
 from keras_norm.export.checks.properties.no_nan import has_nan
 from keras_norm.export.checks.properties.property_registry import property_named
 from keras_norm.export.compare.input_cases import is_edge
@@ -72,8 +73,8 @@ def _find_in_result(result: ArtifactResult, keras_result: ArtifactResult) -> Ite
     wrong = [c for output in result.outputs for c in output.comparisons if not c]
     if result.first_difference is not None:
         yield _describe_wrong_outputs(result, keras_result)
-    # If the Keras model returns NaN, the property "no NaN" reports the NaN instead.
-    elif wrong and not has_nan(keras_result):
+    # If the Keras model returns NaN, or differs between backends, its property reports the cause.
+    elif wrong and not has_nan(keras_result) and not differ_between_backends(keras_result):
         yield Finding(result.name, wrong[0].description, VALUES_ADVICE)
     for tested in result.properties:
         known = property_named(tested.name)

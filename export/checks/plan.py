@@ -18,11 +18,11 @@ from keras_norm.export.compare.input_cases import (
 )
 from keras_norm.export.compare.samples import Case, Samples
 from keras_norm.export.errors import StreamingError, one_line
-from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.masks import mask_fills, masked_later, why_not_padded
+from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step, trace_step
 from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
-from keras_norm.export.runtimes.runner import Run
+from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays
 
 # Number of sequences that run through the step signature, and their maximum number of timesteps.
@@ -58,7 +58,8 @@ class Plan:
     The run over all data is not in the plan.
 
     Attributes:
-        run: the Keras model.
+        run: the Keras model, on the backend that trained it.
+        variables: digests of the Keras model's weights before the first call.
         samples: the first samples of the user's data.
         cases: the test inputs, one entry for each call.
         expected: outputs of the Keras model for each of `cases`.
@@ -78,7 +79,8 @@ class Plan:
             recurrent layer.
     """
 
-    run: KerasRunner
+    run: Runner
+    variables: dict[str, str]
     samples: Samples
     cases: tuple[Case, ...]
     expected: tuple[Arrays, ...]
@@ -128,7 +130,8 @@ def make_plan(
     Raises:
         ValueError: sizes or lengths do not fit, or the model cannot run them.
     """
-    run = KerasRunner(model)
+    run = reference_runner(model)
+    variables = run.variable_digests()
     fills = mask_fills(model)
     unmasked = make_cases(samples, batch_sizes, lengths)
     batch = max(len(case.rows) for case in unmasked)
@@ -159,6 +162,7 @@ def make_plan(
     edges, edges_expected, edge_notes = _run_edge_cases(run, samples)
     return Plan(
         run=run,
+        variables=variables,
         samples=samples,
         cases=tuple(cases),
         expected=tuple(expected),

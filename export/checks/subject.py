@@ -7,9 +7,6 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-import keras
-from keras import ops
-
 from keras_norm.export.checks.artifacts import SingleStepRunner
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import Plan
@@ -119,17 +116,6 @@ def open_subjects(sources: Sequence[Source], plan: Plan) -> Iterator[tuple[Subje
                 subject.runner, subject.error = None, one_line(error)
             subjects.append(subject)
         yield tuple(subjects)
-
-
-@contextlib.contextmanager
-def restored_variables(model: keras.Model) -> Iterator[None]:
-    """Restore all variables of the model, including seeds and metrics, after a `with` block."""
-    before = [ops.convert_to_numpy(variable) for variable in model.variables]
-    try:
-        yield
-    finally:
-        for variable, value in zip(model.variables, before, strict=True):
-            variable.assign(value)
 
 
 def measure_cost(run: Runner, samples: Samples, batch: int, size: int | None = None) -> Cost:

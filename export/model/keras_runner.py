@@ -1,7 +1,8 @@
 """Run a Keras model in memory: its outputs are the expected outputs of all exported files."""
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import keras
 import tensorflow as tf
@@ -78,6 +79,17 @@ def digest_variables(variables: Sequence[keras.Variable]) -> dict[str, str]:
         f"{k}: {variable.path}": hashlib.sha256(array.tobytes()).hexdigest()
         for k, (variable, array) in enumerate(zip(variables, arrays, strict=True))
     }
+
+
+@contextlib.contextmanager
+def restored_variables(model: keras.Model) -> Iterator[None]:
+    """Restore all variables of the model, including seeds and metrics, after a `with` block."""
+    before = [keras.ops.convert_to_numpy(variable) for variable in model.variables]
+    try:
+        yield
+    finally:
+        for variable, value in zip(model.variables, before, strict=True):
+            variable.assign(value)
 
 
 def _convert_output(name: str, tensor: Tensor) -> Array:

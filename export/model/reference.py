@@ -10,9 +10,18 @@ import keras
 
 from keras_norm.export.compare.arrays import magnitude, without_common_nan
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
-from keras_norm.export.compare.tolerance import Tolerance, coarsest, default_tolerance
+from keras_norm.export.compare.tolerance import (
+    Tolerance,
+    coarsest,
+    default_share,
+    default_tolerance,
+)
 from keras_norm.export.errors import VerificationError
-from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.reference_runner import (
+    TRAINED,
+    TrainedRunner,
+    reference_runner,
+)
 from keras_norm.export.model.rounding import MAGNIFIED, rounding_errors
 from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
 from keras_norm.export.model.verification_inputs import Cases, verification_cases
@@ -94,6 +103,7 @@ class Reference:
             if failure is not None:
                 shapes = ", ".join(str(array.shape) for array in inputs.values())
                 allowed = "" if failure.problem else f"; the tolerance is {failure.allowed:.2g}"
+                suspect = self._find_other_layer(inputs) or suspect
                 raise VerificationError(
                     f"the outputs of {who} differ from the Keras model's for inputs of shape "
                     f"{shapes}: {failure.description}{allowed}. Possible causes: the model is "
@@ -147,7 +157,7 @@ class Reference:
         The model runs again on all test inputs. An output is random if it differs from the first
         run by more than its tolerance.
         """
-        again = KerasRunner(self.model)
+        again = reference_runner(self.model)
         random = set()
         for k, (case, expected) in enumerate(self.cases):
             first, second = without_common_nan(expected, again(case.inputs))
@@ -157,6 +167,19 @@ class Reference:
             return self
         cases = [(c, {n: y for n, y in own.items() if n not in random}) for c, own in self.cases]
         return Reference(self.model, cases) if cases[0][1] else None
+
+    def _find_other_layer(self, inputs: Arrays) -> str | None:
+        """Describe the first layer that computes other outputs on TensorFlow, or return None.
+
+        Without such a layer, or if TensorFlow trained the model, the result is None.
+        """
+        if self.model not in TRAINED:
+            return None
+        run = TrainedRunner(self.model)
+        layer = run.find_other_layer(inputs, default_share(self._precision, *self._size[:2]))
+        if layer is None:
+            return None
+        return f"layer {layer!r} computes other outputs on TensorFlow than on {run.trained.backend}"
 
     def _by_rounding(self, k: int, most: dict[str, float]) -> Tolerance:
         case, expected = self.cases[k]

@@ -14,8 +14,9 @@ from keras_norm.export.compare.arrays import contains_nan, numpy_dtype
 from keras_norm.export.compare.input_cases import masked_cases
 from keras_norm.export.compare.samples import Case, Samples, read_samples
 from keras_norm.export.errors import TextError, one_line
-from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.masks import mask_fills
+from keras_norm.export.model.reference_runner import reference_runner
+from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import TensorSpec, input_specs
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Array, Arrays, TensorLike
@@ -70,11 +71,11 @@ def verification_cases(model: keras.Model, data: TensorLike = None) -> Cases:
             no finite value. Without data: the model raises, or an output has no finite value, for
             every kind of random numbers and every length.
     """
-    run = KerasRunner(model)
+    run = reference_runner(model)
     return _random_lengths(model, run) if data is None else _real_cases(model, run, data)
 
 
-def _real_cases(model: keras.Model, run: KerasRunner, data: TensorLike) -> Cases:
+def _real_cases(model: keras.Model, run: Runner, data: TensorLike) -> Cases:
     samples = read_samples(run.inputs, data)
     try:
         cases = _with_outputs(run, _cases_that_run(model, run, samples))
@@ -90,7 +91,7 @@ def _real_cases(model: keras.Model, run: KerasRunner, data: TensorLike) -> Cases
     return cases
 
 
-def _random_lengths(model: keras.Model, run: KerasRunner) -> Cases:
+def _random_lengths(model: keras.Model, run: Runner) -> Cases:
     lengths = _lengths(run.inputs)
     last_error: Exception | None = None
     for length in lengths:
@@ -112,7 +113,7 @@ def _random_lengths(model: keras.Model, run: KerasRunner) -> Cases:
 
 def long_case(model: keras.Model) -> Cases:
     """Make a long random test input (`LONG` timesteps); return [] if the model fails on it."""
-    run = KerasRunner(model)
+    run = reference_runner(model)
     try:
         return _random_cases(
             model, run, LONG, lambda samples: [samples.case(range(samples.batch or 1))]
@@ -139,7 +140,7 @@ def _lengths(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
 
 def _random_cases(
     model: keras.Model,
-    run: KerasRunner,
+    run: Runner,
     length: int,
     make_cases: Callable[[Samples], Iterable[Case]],
 ) -> Cases:
@@ -208,7 +209,7 @@ def _cases(model: keras.Model, samples: Samples) -> list[Case]:
     return [*plain, *masked_cases(samples, mask_fills(model), BATCH)]
 
 
-def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> list[Case]:
+def _cases_that_run(model: keras.Model, run: Runner, samples: Samples) -> list[Case]:
     """Make test inputs of half and of full length from real samples.
 
     Half the length may be too short for a convolution. The first test input then has the full
@@ -222,7 +223,7 @@ def _cases_that_run(model: keras.Model, run: KerasRunner, samples: Samples) -> l
     return [short if fits else samples.case(short.rows), *others]
 
 
-def _with_outputs(run: KerasRunner, cases: Iterable[Case]) -> Cases:
+def _with_outputs(run: Runner, cases: Iterable[Case]) -> Cases:
     """Run the model on test inputs, and return pairs of the inputs and outputs.
 
     Test inputs with masked timesteps are left out if an output is NaN: a mean over a fully masked

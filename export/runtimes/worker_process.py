@@ -127,7 +127,8 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
                 f"{self._subject}: the worker process did not reply within {self.timeout:g} s"
             )
         if reply is None:
-            raise RunnerError(f"{self._subject}: {self._cause_of_death()}")
+            cause = cause_of_death(self._process.wait(), self._stderr)
+            raise RunnerError(f"{self._subject}: the worker process {cause}")
         header, outputs = reply
         if (text := header.get("error")) is not None:
             raise RunnerError(f"{self._subject}: {first_line(text) or 'unknown error'}", text)
@@ -147,15 +148,21 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _cause_of_death(self) -> str:
-        code = self._process.wait()
-        cause = f"ended with status {code}"
-        if code < 0:
-            cause = f"was killed by {signal.Signals(-code).name}"
-        self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").splitlines()
-        causes = [line for line in lines if line.strip() and not LOG_LINE.match(line)]
-        return f"the worker process {cause}" + (f": {causes[-1]}" if causes else "")
+
+def cause_of_death(status: int, stderr: IO[bytes]) -> str:
+    """Describe how a process ended, as a predicate: "was killed by SIGKILL".
+
+    Args:
+        status: exit status of the process; negative if a signal ended it.
+        stderr: the file with the process' stderr. Its last line that is no log line follows.
+    """
+    cause = f"ended with status {status}"
+    if status < 0:
+        cause = f"was killed by {signal.Signals(-status).name}"
+    stderr.seek(0)
+    lines = stderr.read().decode(errors="replace").splitlines()
+    causes = [line for line in lines if line.strip() and not LOG_LINE.match(line)]
+    return cause + (f": {causes[-1]}" if causes else "")
 
 
 def start(script: pathlib.Path, stderr: IO[bytes], temporary: str) -> Process:

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_norm.export import export_onnx, export_saved_model, export_tflite, signature
+from keras_norm.export import signature
 from tests.export import models
 
 
@@ -106,12 +106,3 @@ class Subclassed(keras.Model):
 def test_models_without_symbolic_inputs_raise_with_advice(model, remedy):
     with pytest.raises(ValueError, match=rf"received {type(model).__name__}\. {remedy}"):
         signature.input_specs(model)
-
-
-def test_another_backend_raises_with_the_command_that_exports(monkeypatch):
-    model = models.dense()
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    for export in (export_saved_model, export_tflite, export_onnx):
-        name = {export_tflite: "m.tflite", export_onnx: "m.onnx"}.get(export, "m")
-        with pytest.raises(ValueError, match=r"runs on jax .* KERAS_BACKEND=tensorflow keras-norm"):
-            export(model, name)

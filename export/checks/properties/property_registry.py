@@ -2,6 +2,7 @@
 
 from typing import Any, TypeAlias
 
+from keras_norm.export.checks.properties.backends import Backends
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
 from keras_norm.export.checks.properties.compiled_recurrence import CompiledRecurrence
 from keras_norm.export.checks.properties.concurrency import Concurrency
@@ -24,6 +25,7 @@ AnyProperty: TypeAlias = Property[Any]
 # cannot run after that.
 PROPERTIES: list[AnyProperty] = [
     NoNaN(),
+    Backends(),
     RowIndependence(),
     RightPadding(),
     LeftPadding(),

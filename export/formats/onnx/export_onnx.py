@@ -25,6 +25,7 @@ from keras_norm.export.formats.verification import (
 )
 from keras_norm.export.golden_cases.artifact import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
+from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.packages import require
 from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess
@@ -45,6 +46,7 @@ def scan_for_onnx(
 ONNX_FUNCTIONS: Substitutes = {tensorflow_scan: {"scan_by_block": scan_for_onnx}}
 
 
+@runs_on_tensorflow
 def export_onnx(
     model: keras.Model,
     path: str | os.PathLike[str],
@@ -60,6 +62,9 @@ def export_onnx(
     time and every other dynamic dimension of the model stay dynamic. The exporter then runs the
     file in ONNX Runtime, with at least two batch sizes and lengths, and compares its outputs with
     the Keras model's. Only a file that passes is moved to `path`.
+
+    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
+    PyTorch" in `docs/export.md`.
 
     Args:
         model: a functional or a built sequential model.
@@ -79,7 +84,8 @@ def export_onnx(
         UnsupportedOpError: ONNX lacks an operation. The message names the operation and its layers.
         VerificationError: the file runs, and its outputs differ from the model's.
         ConversionError: tf2onnx failed or died.
-        RunnerError: the file was converted and does not run.
+        RunnerError: the file was converted and does not run, or the child process of another
+            backend died.
         ImportError: tf2onnx, onnx or onnxruntime is not installed.
         ValueError: the model has no fixed inputs, a weight that is NaN, a text input, a stateful
             layer, or a layer that computes in float16 or bfloat16; the model does not accept the

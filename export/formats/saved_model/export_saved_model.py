@@ -27,6 +27,7 @@ from keras_norm.export.formats.verification import (
 )
 from keras_norm.export.golden_cases.golden_cases import GoldenCase
 from keras_norm.export.model.layer_replacement import portable_layers
+from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.model.single_step import find_step
 from keras_norm.export.packages import require
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
@@ -39,6 +40,7 @@ LAST_VERSION = 2**63 - 1
 WARMUP_FILE = pathlib.PurePath("assets.extra", "tf_serving_warmup_requests")
 
 
+@runs_on_tensorflow
 def export_saved_model(
     model: keras.Model,
     path: str | os.PathLike[str],
@@ -66,6 +68,9 @@ def export_saved_model(
     that polls the folder therefore never sees an incomplete model. The exporter skips this
     comparison for a model with text inputs, and logs the reason at the level INFO. It also skips
     the comparison if `samples` is None and the model refuses random inputs: it logs a warning.
+
+    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
+    PyTorch" in `docs/export.md`.
 
     Args:
         model: a functional or a built sequential model.
@@ -95,6 +100,7 @@ def export_saved_model(
         VerificationError: the SavedModel's outputs differ from the model's.
         UnsupportedOpError: a layer uses an operation that a server may lack: an XLA op, a
             `jit_compile`d function, a custom op, or an op without a CPU kernel.
+        RunnerError: the child process of another backend died.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, a weight that is NaN, or a stateful layer, whose
             state all requests to a server would share; `version` is not a positive integer; `path`

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras_norm.export import signature
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.single_step import Step
+from keras_norm.export.model.tensorflow_process import RemoteFunction
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
 from keras_norm.typing import Nest, Tensor
 
@@ -80,6 +81,11 @@ def require_functions(signatures: Mapping[str, SignatureFunction]) -> None:
         if not isinstance(name, str) or not name or name.startswith("__"):
             raise ValueError(
                 f"the names of signatures must not begin with two underscores; received {name!r}"
+            )
+        if isinstance(function, RemoteFunction):
+            raise ValueError(
+                f'signatures= needs the TensorFlow backend, because TensorFlow traces "{name}". '
+                "Save the model, load it with KERAS_BACKEND=tensorflow, and export it there"
             )
         if not callable(function):
             raise ValueError(f'the signature "{name}" must be a function; received {function!r}')

@@ -33,6 +33,7 @@ from keras_norm.export.formats.verification import (
 )
 from keras_norm.export.golden_cases.artifact import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
+from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.model.single_step import find_step
 from keras_norm.export.packages import require
@@ -44,6 +45,7 @@ from keras_norm.named_layers import named_layers
 from keras_norm.typing import Json, TensorLike
 
 
+@runs_on_tensorflow
 def export_tflite(
     model: keras.Model,
     path: str | os.PathLike[str],
@@ -67,6 +69,9 @@ def export_tflite(
     dynamic dimension of the model stay dynamic. A child process converts the model. The exporter
     then runs the file, with at least two batch sizes and lengths, and compares its outputs with the
     Keras model's. Only a file that passes is moved to `path`.
+
+    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
+    PyTorch" in `docs/export.md`.
 
     Args:
         model: a functional or a built sequential model.
@@ -105,7 +110,8 @@ def export_tflite(
             layers.
         VerificationError: the file runs, and its outputs differ from the model's.
         ConversionError: TensorFlow's converter failed or died.
-        RunnerError: the file was converted and does not run.
+        RunnerError: the file was converted and does not run, or the child process of another
+            backend died.
         StreamingError: a step signature is required, and the model cannot run timestep by timestep.
         ImportError: LiteRT is not installed.
         ValueError: the model has no fixed inputs, a weight that is NaN, a text input, a stateful

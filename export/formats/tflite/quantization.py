@@ -21,7 +21,7 @@ from keras_norm.export.compare.samples import Samples, read_samples
 from keras_norm.export.errors import VerificationError, one_line
 from keras_norm.export.formats.refusals import name_layers
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
-from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step, trace_step
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.runner import Runner
@@ -160,7 +160,7 @@ def verify_useful(
         ValueError: every output is equal for all samples.
         RunnerError: the file does not run.
     """
-    expected = _run_all(KerasRunner(model), samples)
+    expected = _run_all(reference_runner(model), samples)
     if all(np.all(y == y[:1]) for y in expected.values()):
         raise ValueError(
             "the model returns equal outputs for all samples, so the error of the quantized file "

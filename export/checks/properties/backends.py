@@ -1,0 +1,81 @@
+"""The property "backends": the model has equal outputs on TensorFlow and where it was trained."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.samples import Case
+from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.reference_runner import TrainedRunner
+from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.typing import Arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class BackendOutputs:
+    """The outputs of the Keras model on the backend that trained it, and on TensorFlow.
+
+    Attributes:
+        backend: the backend that trained the model.
+        cases: the test inputs.
+        trained: the model's outputs for each of `cases` on the backend that trained it.
+        tensorflow: the model's outputs for each of `cases` on TensorFlow.
+        find_layer: `TrainedRunner.find_other_layer`.
+    """
+
+    backend: str
+    cases: Sequence[Case]
+    trained: Sequence[Arrays]
+    tensorflow: Sequence[Arrays]
+    find_layer: Callable[[Arrays, float], str | None]
+
+
+class Backends(Property[BackendOutputs]):
+    """The Keras model computes equal outputs on TensorFlow and on the backend that trained it.
+
+    An exported file has the operations of the model on TensorFlow. It is compared with the model on
+    the backend that trained it.
+    """
+
+    name = "backends"
+    meaning = "the model computes other outputs on TensorFlow than on the backend that trained it"
+    advice = "Write the layer with keras.ops, so that it computes equal outputs on every backend."
+
+    def applies_to(self, subject: Subject) -> bool:
+        """Return whether another backend than TensorFlow trained the Keras model."""
+        return subject.is_keras_model and isinstance(subject.run, TrainedRunner)
+
+    def measure(self, subject: Subject) -> BackendOutputs:
+        """Run the model on TensorFlow for all test inputs."""
+        run, plan = subject.run, subject.plan
+        assert isinstance(run, TrainedRunner)
+        on_tensorflow = KerasRunner(run.model)
+        return BackendOutputs(
+            run.trained.backend,
+            plan.cases,
+            plan.expected,
+            [on_tensorflow(case.inputs) for case in plan.cases],
+            run.find_other_layer,
+        )
+
+    def judge(self, measured: BackendOutputs, tolerances: Tolerances) -> PropertyResult:
+        """Compare the outputs. If they differ, find the first layer that differs."""
+        outputs = zip(measured.cases, measured.trained, measured.tensorflow, strict=True)
+        for case, trained, tensorflow in outputs:
+            worst = find_difference(tolerances.calls, trained, tensorflow, case.rows)
+            if worst is not None:
+                share = max(tolerances.share, tolerances.calls.rtol)
+                layer = measured.find_layer(case.inputs, share)
+                where = "" if layer is None else f"the first layer that differs is {layer!r}; "
+                return self.failed(
+                    f"TensorFlow differs from {measured.backend}: {where}{case.name}: "
+                    f"{worst.description}"
+                )
+        return self.passed(f"equal outputs on TensorFlow and on {measured.backend}")
+
+
+def differ_between_backends(keras_result: ArtifactResult) -> bool:
+    """Return whether the check found other outputs of the Keras model on TensorFlow."""
+    found = keras_result.property(Backends.name)
+    return found is not None and found.status == "fail"

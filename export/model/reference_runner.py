@@ -1,0 +1,102 @@
+"""Choose the runner that computes the outputs of a Keras model, on the backend that trained it."""
+
+import weakref
+from collections.abc import Callable
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from keras_norm.export import signature
+from keras_norm.export.compare.arrays import absolute_difference, both_nan, kind_of, largest
+from keras_norm.export.model.backend_runner import BackendRunner, layer_outputs
+from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.runtimes.runner import Runner
+from keras_norm.typing import Array, Arrays
+
+
+class Trained(NamedTuple):
+    """Functions that run a model in the process that trained it, on another backend.
+
+    Attributes:
+        backend: the backend of that process, such as "jax".
+        run: returns the outputs for inputs by name, and the seconds of the run.
+        variable_digests: returns a digest of each weight by name.
+        layer_outputs: returns the outputs of each layer (`backend_runner.layer_outputs`).
+    """
+
+    backend: str
+    run: Callable[[Arrays], tuple[Arrays, float]]
+    variable_digests: Callable[[], dict[str, str]]
+    layer_outputs: Callable[[Arrays], dict[str, list[Array]]]
+
+
+# Models of this process that were trained in another process, on another backend.
+TRAINED: weakref.WeakKeyDictionary[keras.Model, Trained] = weakref.WeakKeyDictionary()
+
+
+class TrainedRunner(Runner):
+    """Run a Keras model in the process that trained it, on another backend than TensorFlow.
+
+    Args:
+        model: the model of this process, a key of `TRAINED`.
+
+    Attributes:
+        model: the model of this process, which runs on TensorFlow.
+        trained: the functions that run the model in the other process.
+    """
+
+    name = "Keras"
+    path = None
+
+    def __init__(self, model: keras.Model) -> None:
+        self.inputs = signature.input_specs(model)
+        self.model = model
+        self.trained = TRAINED[model]
+        self._seconds = 0.0
+
+    def _run(self, inputs: Arrays) -> Arrays:
+        outputs, self._seconds = self.trained.run(inputs)
+        return outputs
+
+    def seconds(self) -> float:
+        """Return the seconds of the last run, without the transfers between the processes."""
+        return self._seconds
+
+    def variable_digests(self) -> dict[str, str]:
+        """Return a digest of each weight by name, without seeds and metrics."""
+        return self.trained.variable_digests()
+
+    def find_other_layer(self, inputs: Arrays, share: float) -> str | None:
+        """Return the name of the first layer that computes other outputs on TensorFlow, or None.
+
+        Args:
+            inputs: arrays by input name.
+            share: the tolerance, relative to the largest output of a layer.
+        """
+        trained = self.trained.layer_outputs(inputs)
+        for name, outputs in layer_outputs(self.model, inputs).items():
+            for expected, actual in zip(trained.get(name, ()), outputs, strict=False):
+                if kind_of(actual) != "float" or actual.shape != expected.shape:
+                    continue
+                differs = absolute_difference(expected, actual) > share * largest([expected])
+                if np.any(differs & ~both_nan(expected, actual)):
+                    return name
+        return None
+
+    def close(self) -> None:
+        """Do nothing, because the other process owns the model."""
+
+
+def reference_runner(model: keras.Model) -> Runner:
+    """Return a runner whose outputs are the expected outputs of a model's exported files.
+
+    Args:
+        model: a functional or a built sequential model.
+
+    Raises:
+        ValueError: as for `keras_norm.export.signature.input_specs`.
+    """
+    if model in TRAINED:
+        return TrainedRunner(model)
+    return KerasRunner(model) if keras.backend.backend() == "tensorflow" else BackendRunner(model)

@@ -1,0 +1,55 @@
+"""`BackendRunner` runs on every backend; these tests run it on TensorFlow."""
+
+import keras
+import numpy as np
+
+from keras_norm.export.model.backend_runner import BackendRunner, layer_outputs
+from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
+
+X = np.random.default_rng(0).normal(size=(3, 5, 3)).astype("float32")
+
+
+def test_outputs_equal_predict_and_have_the_names_of_the_export():
+    model = models.tagger()
+    data = models.tagger_data(2, 5)
+    outputs = BackendRunner(model)(data)
+    assert list(outputs) == ["echo", "mean", "tags_all"]
+    models.assert_same(outputs, KerasRunner(model)(data))
+
+
+def test_the_model_keeps_its_own_predict():
+    model = models.recurrent()
+    BackendRunner(model)({"x": X})
+    assert model.predict_function is None
+
+
+def test_seconds_are_those_of_the_last_run():
+    run = BackendRunner(models.dense())
+    run({"x": np.ones((1, 3))})
+    assert run.seconds() > 0.0
+
+
+def test_digests_change_with_a_weight():
+    model = models.dense()
+    run = BackendRunner(model)
+    before = run.variable_digests()
+    model.set_weights([weight + 1 for weight in model.get_weights()])
+    changed = [name for name, digest in run.variable_digests().items() if digest != before[name]]
+    assert len(changed) == 2
+
+
+def test_outputs_of_all_layers_are_in_order():
+    model = models.recurrent()
+    found = layer_outputs(model, {"x": X})
+    expected = KerasRunner(model)({"x": X})
+    assert list(found) == ["hidden", "y"]
+    for name, (output,) in found.items():
+        np.testing.assert_allclose(output, expected[name], rtol=0, atol=1e-6)
+
+
+def test_a_second_call_of_a_layer_has_a_number():
+    inputs = keras.Input((3,), name="x")
+    layer = keras.layers.Dense(3, name="d")
+    found = layer_outputs(keras.Model(inputs, layer(layer(inputs))), {"x": np.ones((1, 3))})
+    assert list(found) == ["d", "d (2)"]

@@ -1,0 +1,160 @@
+"""Small programs take the place of the TensorFlow process; tests/export/test_jax.py runs it."""
+
+import inspect
+import logging
+import os
+import time
+import warnings
+
+import keras
+import pytest
+
+from keras_norm.export import export_saved_model
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.model import other_backends
+from keras_norm.export.model.other_backends import TensorFlowProcess, runs_on_tensorflow
+from tests.export import models
+
+# A program that reads all messages. `send` sends a message.
+PROGRAM = """
+import os, pickle, sys, time, warnings, logging
+receive = lambda: pickle.load(sys.stdin.buffer)
+def send(*message):
+    sys.stdout.buffer.write(pickle.dumps(message))
+    sys.stdout.buffer.flush()
+path, settings, call = receive(), receive(), receive()
+"""
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run lines of Python in place of the TensorFlow process, and return the result.
+
+    The lines can call `function` by the number 0.
+    """
+
+    def run(lines, function=None):
+        monkeypatch.setattr(other_backends, "PROGRAM", PROGRAM + inspect.cleandoc(lines))
+        with TensorFlowProcess() as process:
+            process._values.convert(function)
+            return process.call("a.module", "name", (1,), {"b": [2]})
+
+    return run
+
+
+def test_the_process_has_the_tensorflow_backend_and_no_gpu(run):
+    lines = "send('result', [os.environ[n] for n in ('KERAS_BACKEND', 'CUDA_VISIBLE_DEVICES')])"
+    assert run(lines) == ["tensorflow", "-1"]
+
+
+def test_the_process_receives_the_call(run):
+    assert run("send('result', call)") == ("a.module", "name", (1,), {"b": [2]})
+
+
+def test_an_error_keeps_its_type_and_message_and_has_the_traceback_as_its_cause(run):
+    with pytest.raises(FileExistsError, match=r"^it exists$") as caught:
+        run("send('error', FileExistsError('it exists'), 'line 7')")
+    assert "line 7" in str(caught.value.__cause__)
+
+
+def test_printed_text_is_printed(run, capsys):
+    run("send('print', 'out', False); send('print', 'err', True); send('result', None)")
+    assert capsys.readouterr() == ("out", "err")
+
+
+def test_warnings_reach_the_caller_once(run):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        run("[send('warning', 'text', UserWarning, 'f.py', 3) for _ in '12']; send('result', 0)")
+    assert [str(each.message) for each in caught] == ["text"]
+
+
+def test_log_records_reach_the_logger(run, caplog):
+    record = "logging.makeLogRecord({'name': 'keras_norm.export', 'levelno': 30, 'msg': 'text'})"
+    run(f"send('log', {record}); send('result', 0)")
+    assert [(each.name, each.levelno, each.message) for each in caplog.records] == [
+        ("keras_norm.export", logging.WARNING, "text")
+    ]
+
+
+def test_the_process_calls_functions_of_the_caller(run):
+    lines = "send('call', 0, (3,)); send('result', receive())"
+    assert run(lines, lambda x: x + 1) == ("result", 4)
+
+
+def test_an_error_of_a_function_of_the_caller_is_sent(run):
+    def fail(x):
+        raise KeyError(x)
+
+    kind, error = run("send('call', 0, (3,)); send('result', receive())", fail)
+    assert (kind, type(error), error.args) == ("error", KeyError, (3,))
+
+
+def test_a_killed_process_gives_one_line(run):
+    message = "the TensorFlow process .* was killed by SIGKILL. The computer may have too little"
+    with pytest.raises(RunnerError, match=message):
+        run("os.kill(os.getpid(), signal.SIGKILL)")
+
+
+def test_a_process_that_ends_gives_its_last_line(run):
+    with pytest.raises(RunnerError, match="ended with status 1: ZeroDivisionError: division by"):
+        run("1 / 0")
+
+
+def test_an_interrupt_lets_the_process_clean_up(run, tmp_path):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    file = tmp_path / "incomplete"
+    file.touch()
+    lines = f"""
+    try:
+        send("call", 0, ())
+        time.sleep(60)
+    finally:
+        os.remove({str(file)!r})
+    """
+    with pytest.raises(KeyboardInterrupt):
+        run(lines, interrupt)
+    assert not file.exists()
+
+
+def test_a_process_that_ignores_the_interrupt_is_killed(run, monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(other_backends, "CLEANUP", 0.1)
+    lines = """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    send("call", 0, ())
+    time.sleep(60)
+    """
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(lines, interrupt)
+    assert time.monotonic() - start < 30
+
+
+def test_temporary_files_are_removed(run):
+    lines = """
+    folder = os.environ["TMPDIR"]
+    open(folder + "/file", "w").close()
+    send("result", folder)
+    """
+    assert not os.path.exists(run(lines))
+
+
+def test_on_tensorflow_the_function_runs_in_this_process():
+    assert runs_on_tensorflow(lambda model: os.getpid())(models.dense()) == os.getpid()
+
+
+def test_without_a_model_the_function_runs_in_this_process(monkeypatch):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    assert runs_on_tensorflow(lambda model: os.getpid())("no model") == os.getpid()
+
+
+def test_a_model_without_symbolic_inputs_is_refused_before_the_process_starts(monkeypatch):
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    monkeypatch.setattr(other_backends, "TensorFlowProcess", None)
+    with pytest.raises(ValueError, match="Build the model"):
+        export_saved_model(keras.Sequential([keras.layers.Dense(1)]), "folder")

@@ -1,0 +1,27 @@
+"""Make a model as if another backend had trained it, without a second process."""
+
+import keras
+import numpy as np
+
+from keras_norm.export.model.backend_runner import BackendRunner
+from keras_norm.export.model.reference_runner import TRAINED, Trained
+
+
+def trained_on_jax(model: keras.Model, elsewhere: keras.Model | None = None) -> keras.Model:
+    """Register `elsewhere`, by default the model itself, as the model on JAX."""
+    run = BackendRunner(elsewhere or model)
+    TRAINED[model] = Trained(
+        "jax", lambda inputs: (run(inputs), 0.25), run.variable_digests, run.layer_outputs
+    )
+    return model
+
+
+def with_other_layer(factor: float) -> keras.Model:
+    """A model whose second layer, "factor", multiplies by `factor`; equal weights in all models."""
+    inputs = keras.Input((None, 3), name="x")
+    x = keras.layers.LSTM(4, return_sequences=True, name="lstm")(inputs)
+    x = keras.layers.Rescaling(factor, name="factor")(x)
+    model = keras.Model(inputs, keras.layers.Dense(2, name="y")(x))
+    rng = np.random.default_rng(0)
+    model.set_weights([rng.normal(size=weight.shape) for weight in model.get_weights()])
+    return model

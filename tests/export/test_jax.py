@@ -1,0 +1,76 @@
+"""Models that JAX trained are exported and checked; one process runs `export_on_jax`."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.export import export_saved_model, open_runner
+from tests.export.own_layers import DoubledOnTensorFlow
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Export a model on TensorFlow that computes other outputs on JAX."""
+    folder = tmp_path_factory.mktemp("jax")
+    inputs = keras.Input((None, 3), name="x")
+    x = DoubledOnTensorFlow(name="own")(keras.layers.Dense(4)(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(2, name="y")(x))
+    model.save(folder / "other.keras")
+    export_saved_model(model, folder / "other")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def errors(folder):
+    """Run all programs; return a dict from their names to tracebacks."""
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.export.export_on_jax", str(folder)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "KERAS_BACKEND": "jax",
+            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compilation takes most of the time
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_trained_model_is_exported_and_its_files_pass_the_check(errors):
+    assert errors["round_trip"] == ""
+
+
+@pytest.mark.parametrize("name", ["served", "model.tflite"])
+def test_the_files_give_the_outputs_of_predict_on_jax(errors, folder, name):
+    assert errors["round_trip"] == ""
+    arrays = np.load(folder / "arrays.npz")
+    with open_runner(folder / name) as run:
+        np.testing.assert_allclose(run({"x": arrays["x"]})["y"], arrays["y"], rtol=0, atol=1e-5)
+
+
+def test_the_check_finds_a_layer_that_differs_between_backends(errors):
+    assert errors["other_outputs_on_tensorflow"] == ""
+
+
+def test_errors_and_warnings_are_those_of_tensorflow(errors):
+    assert errors["existing_folder"] == ""
+
+
+def test_a_single_step_model_runs_on_jax(errors):
+    assert errors["single_step"] == ""
