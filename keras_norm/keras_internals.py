@@ -3,9 +3,11 @@
 `tensorflow.core`, the format of SavedModels, is public.
 """
 
+import inspect
 import re
-from collections.abc import Mapping
-from typing import Protocol
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import keras
 
@@ -34,6 +36,10 @@ WORKERS = dict.fromkeys(
         "convert_variables_to_constants_v2",
     ),
 )
+
+# Modules whose custom gradients `release_gradients` releases. Every optimizer of Keras calls
+# `all_reduce` of the second module, which has a custom gradient.
+RELEASED = ("keras_norm.", "tensorflow.python.distribute.distribute_lib")
 
 # Operations that need no kernel, because TensorFlow replaces them before it runs a graph.
 REWRITTEN = {"AccumulateNV2"}
@@ -127,3 +133,50 @@ def has_cpu_kernel(op: str) -> bool:
 
     devices = {kernel.device_type for kernel in kernels.get_registered_kernels_for_op(op).kernel}
     return op in REWRITTEN or not devices.isdisjoint({"CPU", "DEFAULT"})
+
+
+def release_gradients() -> None:
+    """Let garbage collection free the graphs that have a custom gradient.
+
+    In a graph, every call of `tf.custom_gradient` registers a function under a new name, and the
+    registry keeps it forever. The function refers to tensors of the graph, so no training step of a
+    Keras model would ever be freed. Here the graph becomes the owner of the function, and the
+    registry keeps a weak reference.
+    """
+    from tensorflow.python.framework.ops import gradient_registry
+
+    for name, entry in list(gradient_registry._registry.items()):
+        function = entry["type"]
+        if isinstance(function, _WeakGradient):
+            if function.reference() is None:
+                del gradient_registry._registry[name]
+        elif name.startswith("CustomGradient-") and (graph := _graph_of_gradient(function)):
+            graph.custom_gradients = [*getattr(graph, "custom_gradients", []), function]
+            entry["type"] = _WeakGradient(function)
+
+
+class _WeakGradient:
+    """A registered gradient function that is freed with its graph."""
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        self.reference = weakref.ref(function)
+
+    def __call__(self, op: object, *gradients: Tensor) -> Tensor:
+        function = self.reference()
+        if function is None:
+            raise RuntimeError("The graph of this custom gradient was freed.")
+        return function(op, *gradients)
+
+
+def _graph_of_gradient(function: Callable[..., Tensor]) -> Any:
+    """Return the graph of a gradient of the modules `RELEASED`; None for other gradients."""
+    import tensorflow as tf
+
+    of_tape = inspect.getclosurevars(function).nonlocals.get("tape_grad_fn")
+    if of_tape is None:
+        return None
+    variables = inspect.getclosurevars(of_tape).nonlocals
+    if not getattr(variables.get("grad_fn"), "__module__", "").startswith(RELEASED):
+        return None
+    graphs = (getattr(x, "graph", None) for x in tf.nest.flatten(variables.get("result")))
+    return next((graph for graph in graphs if graph is not None), None)

@@ -1,14 +1,17 @@
 """The private names of Keras and TensorFlow behave as expected, and only one module uses them."""
 
 import ast
+import gc
 import importlib
 import inspect
 import pathlib
+import weakref
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import ops as tf_ops
 
 import keras_norm
 from keras_norm import keras_internals
@@ -212,6 +215,40 @@ def test_operations_are_watched_only_under_check_numerics():
     finally:
         tf.debugging.disable_check_numerics()
     assert not keras_internals.operations_are_watched()
+
+
+def test_release_gradients_frees_the_training_step_of_a_keras_model():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.train_on_batch(np.zeros((2, 3)), np.zeros((2, 1)))
+    step = weakref.ref(model.train_function)
+    graphs = {weakref.ref(g) for g in gc.get_objects() if isinstance(g, tf.Graph)}
+    del model
+    keras.backend.clear_session()
+    keras_internals.release_gradients()
+    gc.collect()
+    assert step() is None
+    assert not any("one_step" in graph().name for graph in graphs if hasattr(graph(), "name"))
+
+
+def test_release_gradients_does_not_release_the_gradients_of_a_user():
+    @tf.custom_gradient
+    def reverse(x):
+        return x, lambda dy: -dy
+
+    @tf.function
+    def function(x):
+        return reverse(x)
+
+    x = tf.constant(2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+        keras_internals.release_gradients()
+    registered = tf_ops.gradient_registry
+    own = [n for n in registered.list() if n.startswith("CustomGradient-")]
+    assert any(inspect.isfunction(registered.lookup(name)) for name in own)
+    assert tape.gradient(y, x) == -1
 
 
 @pytest.mark.parametrize(

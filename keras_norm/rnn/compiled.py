@@ -180,7 +180,9 @@ def _add_to_group(
     parts = [ops.zeros((slot.width,), dtype) for slot in slots]
     parts[group] = beta
     beta = ops.concatenate(parts)
-    return beta if bias is None else bias + beta
+    # Without the factor, bias and beta have the same gradient tensor. TensorFlow's tape returns
+    # such a tensor with one reference too many, and then the graph is never freed.
+    return beta if bias is None else bias + 1.0 * beta
 
 
 def _center(

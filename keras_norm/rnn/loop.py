@@ -238,7 +238,8 @@ def _prepare(
             betas.append(beta)
             start = end
         kernels.append(ops.concatenate(blocks, axis=1) if layers else kernel)
-        bias = bias if bias is None or not layers else bias + ops.concatenate(betas)
+        # The factor makes the gradients different tensors: see `_add_to_group` of `compiled.py`.
+        bias = bias if bias is None or not layers else bias + 1.0 * ops.concatenate(betas)
     return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
 
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_norm.keras_internals import release_gradients
 from keras_norm.layers.inputs import with_features
 from keras_norm.rnn import compiled as compiled_recurrence
 from keras_norm.rnn import loop
@@ -147,6 +148,8 @@ class NormRNN(keras.layers.RNN):
             The results of `loop.run`: outputs at every timestep or None, last states, and the
             batch statistics of each slot.
         """
+        if keras.backend.backend() == "tensorflow":
+            release_gradients()
         batch, time, _ = ops.shape(sequences)
         sizes = [(batch, units) for units in self.state_size]
         states = list(map(broadcast_rows, states, sizes))

@@ -10,9 +10,10 @@ from keras_norm.rnn.core.recurrence import Tree
 from keras_norm.rnn.core.sequence import Body
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Largest number of functions that are kept. A recurrence has at most five: forward and backward, in
-# training and at inference. Each has a trace for every number of features.
-TRACES = 512
+# Largest number of functions that are kept for further models, about 3 MiB each. A recurrence has
+# at most five: forward and backward, in training and at inference. Each has a trace for every
+# number of features. A model keeps its own functions as long as it lives.
+TRACES = 32
 
 
 @functools.lru_cache(maxsize=TRACES)

@@ -1,0 +1,43 @@
+"""Garbage collection frees the training step of a model, after `keras.backend.clear_session()`."""
+
+import gc
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_norm
+from keras_norm.keras_internals import release_gradients
+from tests import without_xla
+
+LAYERS = {
+    "LN-LSTM": lambda **k: keras_norm.LayerNormLSTM(4, **k),
+    "LN-GRU": lambda **k: keras_norm.LayerNormGRU(4, **k),
+    "LN-SimpleRNN": lambda **k: keras_norm.LayerNormSimpleRNN(4, **k),
+    "BN-LSTM": lambda **k: keras_norm.BatchNormLSTM(4, max_timesteps=5, **k),
+}
+
+
+def traced_graphs():
+    gc.collect()
+    return sum(isinstance(found, tf.Graph) for found in gc.get_objects())
+
+
+def train_and_delete(layer):
+    model = keras.Sequential([keras.Input((5, 3)), layer, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.train_on_batch(np.ones((4, 5, 3)), np.zeros((4, 1)))
+    del model, layer
+    keras.backend.clear_session()
+    without_xla.traced.cache_clear()
+    release_gradients()
+
+
+@pytest.mark.parametrize("compiled", ["auto", False])
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_deleted_model_leaves_no_graphs(name, compiled):
+    train_and_delete(keras.layers.LSTM(4))
+    before = traced_graphs()
+    train_and_delete(LAYERS[name](compiled=compiled))
+    assert traced_graphs() <= before
