@@ -11,7 +11,13 @@ ifneq ($(wildcard ../shared/data),)
 export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: demo test test-all lint stubs fuzz bench bench-quick report-picture experiments clean
+# The tests of the other backends, and the environment with PyTorch. TORCH is the requirement of pip.
+BACKEND_TESTS := tests/rnn/core/test_backend_gradients.py tests/test_backends.py
+TORCH ?= torch
+TORCH_BIN := build/torch/bin
+TORCH_STAMP := build/torch/.installed
+
+.PHONY: demo test test-all test-jax test-torch lint stubs fuzz bench bench-quick report-picture experiments clean
 
 demo: $(DEMO)
 	$(BIN)/python -m examples.digits
@@ -22,6 +28,13 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	$(PYTEST)
+
+# Compare JAX or PyTorch with TensorFlow. `make test` contains test-jax, if JAX is installed.
+test-jax: $(STAMP)
+	$(BIN)/python -m pytest -k jax $(BACKEND_TESTS)
+
+test-torch: $(TORCH_STAMP)
+	$(TORCH_BIN)/python -m pytest -k torch $(BACKEND_TESTS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -71,4 +84,10 @@ $(DEMO) $(STAMP): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRA)]'
+	touch $@
+
+# PyTorch has an environment of its own: it is large, and only these targets need it.
+$(TORCH_STAMP): pyproject.toml
+	test -x $(TORCH_BIN)/python || $(PYTHON) -m venv build/torch
+	$(TORCH_BIN)/python -m pip install --quiet --editable '.[torch]' '$(TORCH)'
 	touch $@

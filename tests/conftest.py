@@ -37,7 +37,7 @@ SLOW = (
     "test_docs",
     "test_all_runtimes",
     "test_backends",
-    "test_jax_gradient",
+    "test_backend_gradients",
     "test_interrupted",
 )
 

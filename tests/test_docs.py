@@ -22,6 +22,7 @@ DOCUMENTED = [
     if name.startswith(("keras_norm.", "experiments.harness"))
     and not name.endswith("__main__")
     and not re.search(r"\.formats\.\w+\.(run|convert)_", name)  # worker scripts
+    and not name.startswith("keras_norm.rnn.core.torch_")  # PyTorch need not be installed
 ]
 
 

@@ -65,6 +65,11 @@ class TimestepNorm:
         mean, r, _ = statistics
         return (a - mean) * (r if gamma is None else r * gamma)
 
+    def moments(self, statistics: Tensors) -> Tensors:
+        """Return the mean and the variance of the batch."""
+        mean, _, v = statistics
+        return [mean, v]
+
     def backward(
         self,
         a: Tensor,

@@ -22,7 +22,7 @@ from keras_norm.rnn.loop import Results, Statistics
 from keras_norm.typing import Tensor, Tensors
 
 # Backends with a custom gradient.
-BACKENDS = ("jax", "tensorflow")
+BACKENDS = ("jax", "tensorflow", "torch")
 
 # Methods of a cell that must belong to the class with `backward_step`: a subclass that overrides
 # one of them computes another step.
@@ -74,7 +74,9 @@ def recurrence_of(
 
     # A kernel with rows of zero mean gives a product with rows of zero mean, unless each gate has
     # its own dropout mask. The norm of such a product subtracts the mean itself.
-    kernel, recurrent = (describe(slots, n < 2) for slots, n in zip(of_kernels, masks, strict=True))
+    kernel, recurrent = (
+        describe(slots, _centers_kernel(n)) for slots, n in zip(of_kernels, masks, strict=True)
+    )
     return Recurrence(type(cell), kernel, recurrent, describe(inner, False), *masks)
 
 
@@ -190,9 +192,9 @@ def _center(
 ) -> Tensor:
     """Subtract the mean of each row in the columns of each LayerNormalization.
 
-    With several dropout masks return the kernel unchanged.
+    Where `_centers_kernel` is False, return the kernel unchanged.
     """
-    if masks > 1:
+    if not _centers_kernel(masks):
         return kernel
     groups, start = [], 0
     for slot in slots:
@@ -202,6 +204,14 @@ def _center(
         groups.append(group)
         start += slot.width
     return side_by_side(groups)
+
+
+def _centers_kernel(masks: int) -> bool:
+    """Return whether kernels are centered, given the number of dropout masks.
+
+    On PyTorch they are not: LayerNorm is one operation there, which subtracts the mean itself.
+    """
+    return masks < 2 and keras.backend.backend() != "torch"
 
 
 def _step_norm(layer: keras.layers.Layer | None, training: bool) -> Norm | bool | None:

@@ -9,6 +9,7 @@ from keras.activations import sigmoid, tanh
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.core.product import side_by_side
 from keras_norm.rnn.core.recurrence import StepNorms
 from keras_norm.rnn.core.step import (
     CANDIDATE,
@@ -19,6 +20,7 @@ from keras_norm.rnn.core.step import (
     StepGradients,
     StepResult,
     Weights,
+    gate_gradient,
 )
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
@@ -141,9 +143,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         """Compute the gradients of a step; see `NormCell.backward_step`."""
         z, r, n = gates
         (u,), (dh,) = residuals, d_states
-        dn = dh * (1.0 - z) * (1.0 - n * n)
-        dz, dr = dh * (old[0] - n) * z * (1.0 - z), dn * u * r * (1.0 - r)
-        dzr = ops.concatenate([dz, dr], axis=-1)
+        dn = gate_gradient(CANDIDATE, n, dh * (1.0 - z))
+        dz, dr = gate_gradient(GATE, z, dh * (old[0] - n)), gate_gradient(GATE, r, dn * u)
+        dzr = side_by_side([dz, dr])
         return StepGradients([dzr, dn], [dzr, dn * r], [dh * z], {})
 
     def step(

@@ -10,6 +10,7 @@ from keras.activations import sigmoid, tanh
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.core.product import side_by_side
 from keras_norm.rnn.core.recurrence import StepNorms
 from keras_norm.rnn.core.step import (
     CANDIDATE,
@@ -20,6 +21,8 @@ from keras_norm.rnn.core.step import (
     StepGradients,
     StepResult,
     Weights,
+    activate,
+    gate_gradient,
 )
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
@@ -138,11 +141,11 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         """Compute the gradients of a step; see `NormCell.backward_step`."""
         i, f, g, o = gates
         dh, dc = d_states
-        y = ops.tanh(norm("state_norm", new[1]))
-        dc = dc + norm.backward("state_norm", new[1], dh * o * (1.0 - y * y))
-        di, df = dc * g * i * (1.0 - i), dc * old[1] * f * (1.0 - f)
-        dg, do = dc * i * (1.0 - g * g), dh * y * o * (1.0 - o)
-        dz = ops.concatenate([di, df, dg, do], axis=-1)
+        (y,) = activate(norm("state_norm", new[1]), (CANDIDATE,))
+        dc = dc + norm.backward("state_norm", new[1], gate_gradient(CANDIDATE, y, dh * o))
+        di, df = gate_gradient(GATE, i, dc * g), gate_gradient(GATE, f, dc * old[1])
+        dg, do = gate_gradient(CANDIDATE, g, dc * i), gate_gradient(GATE, o, dh * y)
+        dz = side_by_side([di, df, dg, do])
         return StepGradients([dz], [dz], [None, dc * f], {})
 
     def project_inputs(

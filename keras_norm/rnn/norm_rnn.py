@@ -31,9 +31,9 @@ class NormRNN(keras.layers.RNN):
         cell: a `NormCell`.
         compiled: whether to run the recurrence with the custom gradient. On TensorFlow, XLA
             compiles it. "auto" uses it if it supports the cell: on TensorFlow in training, on JAX
-            in training and inference. True uses it in training and inference, and raises an error
-            for an unsupported cell. False never uses it. `keras_norm.export` never writes a
-            compiled recurrence.
+            and PyTorch in training and inference. True uses it in training and inference, and
+            raises an error for an unsupported cell. False never uses it. `keras_norm.export` never
+            writes a compiled recurrence.
         use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
         **kwargs: arguments of `keras.layers.RNN`, and `name`, `dtype`, `trainable`.
     """
@@ -60,8 +60,8 @@ class NormRNN(keras.layers.RNN):
             )
         if compiled is True and keras.backend.backend() not in compiled_recurrence.BACKENDS:
             raise ValueError(
-                "compiled=True needs the TensorFlow or the JAX backend. The current backend is "
-                f"{keras.backend.backend()}. Leave compiled at 'auto'."
+                "compiled=True needs the TensorFlow, JAX or PyTorch backend. The current backend "
+                f"is {keras.backend.backend()}. Leave compiled at 'auto'."
             )
         super().__init__(cell, **kwargs)
         # Set supports_masking to True: keras.layers.RNN sets it to False from Keras 3.16 on.

@@ -15,6 +15,7 @@ from keras_norm.rnn.core.step import (
     CellWeights,
     StepGradients,
     StepResult,
+    gate_gradient,
 )
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
@@ -83,7 +84,7 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     ) -> StepGradients:
         """Compute the gradients of a step; see `NormCell.backward_step`."""
         (h,) = gates
-        dz = d_states[0] * (1.0 - h * h)
+        dz = gate_gradient(CANDIDATE, h, d_states[0])
         return StepGradients([dz], [dz], [None], {})
 
     def has_custom_gradient(self) -> bool:

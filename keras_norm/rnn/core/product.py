@@ -9,6 +9,10 @@ from keras_norm.ops.sample_norm import SampleNorm, row_mean
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
 from keras_norm.typing import Tensor, Tensors
 
+ON_TORCH = keras.backend.backend() == "torch"
+if ON_TORCH:
+    from keras_norm.rnn.core import torch_ops
+
 # A group uses the Gram matrix if it has more columns than GRAM_RATIO times the features of x. On
 # TensorFlow and JAX the gates of an LSTM (4 * units) are faster with the Gram matrix of U, and the
 # gates of a GRU (2 * units) and its candidate without.
@@ -59,9 +63,7 @@ class Product(NamedTuple):
 
     def groups(self, a: Tensor) -> list[Tensor]:
         """Split the columns of the product `a` into the groups of the slots."""
-        widths = [slot.width for slot in self.slots]
-        ends = [sum(widths[: k + 1]) for k in range(len(widths) - 1)]
-        return ops.split(a, ends, axis=-1) if ends else [a]
+        return split_columns(a, [slot.width for slot in self.slots])
 
     def blocks(self, a: Tensor) -> list[Tensor]:
         """Split the columns of the product `a` into the columns that each input computes.
@@ -176,14 +178,27 @@ def recurrent_product(recurrence: Recurrence, weights: Tree) -> Product:
 
 def side_by_side(arrays: list[Tensor]) -> Tensor:
     """Concatenate the columns of arrays."""
-    return arrays[0] if len(arrays) == 1 else ops.concatenate(arrays, axis=-1)
+    if len(arrays) == 1:
+        return arrays[0]
+    return torch_ops.side_by_side(arrays) if ON_TORCH else ops.concatenate(arrays, axis=-1)
+
+
+def split_columns(a: Tensor, widths: list[int]) -> list[Tensor]:
+    """Split the columns of an array into groups of these widths."""
+    if len(widths) == 1:
+        return [a]
+    if ON_TORCH:
+        return torch_ops.split_columns(a, widths)
+    ends = [sum(widths[: k + 1]) for k in range(len(widths) - 1)]
+    groups: list[Tensor] = ops.split(a, ends, axis=-1)
+    return groups
 
 
 def _multiply(x: Tensor, kernel: Tensor) -> Tensor:
     """Multiply x (..., features) with a kernel (features, n)."""
     if len(x.shape) == 2 or not _merges_axes():
-        return ops.matmul(x, kernel)
-    product = ops.matmul(_merge_axes(x), kernel)
+        return x @ kernel
+    product = _merge_axes(x) @ kernel
     return ops.reshape(product, (*ops.shape(x)[:-1], kernel.shape[-1]))
 
 

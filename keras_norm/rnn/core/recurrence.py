@@ -1,9 +1,9 @@
 """The static description of a recurrence, and its norms at one timestep."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
-from keras_norm.typing import Tensor, Tensors
+from keras_norm.typing import Nest, Tensor, Tensors
 
 # Tensors in nested lists and dicts with the key of each part.
 Tree: TypeAlias = dict[str, Any]
@@ -47,6 +47,16 @@ class Norm(Protocol):
         The gradients of gamma and beta are those of each sample, (..., batch, features), or those
         of the batch, (..., 1, features), if `per_batch`.
         """
+
+
+class FusedNorm:
+    """Base class of a `Norm` that computes output and statistics in one operation."""
+
+    def normalize(
+        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None
+    ) -> tuple[Tensor, Tensors]:
+        """Return the normalized `a` times gamma plus beta, and the statistics of `a`."""
+        raise NotImplementedError
 
 
 class Slot(NamedTuple):
@@ -124,15 +134,21 @@ class StepNorms:
         self.gradients: dict[str, dict[str, Tensor]] = {}
 
     def __call__(self, name: str, a: Tensor) -> Tensor:
-        """Normalize `a`; without a norm return `a`."""
-        norm = self.norms.get(name)
-        if norm is None:
-            return a
-        if name not in self.statistics:
-            moving = self.moving.get(name, [])
-            self.statistics[name] = norm.statistics(a, self.unmasked, moving)
-        y = norm.apply(a, self.statistics[name], self.gamma.get(name))
-        return y + self.beta[name] if name in self.beta else y
+        """Normalize `a`, and add the beta of an inner slot; without a norm return `a`."""
+        return self.apply(name, a, self.beta.get(name))
+
+    def apply(self, name: str, a: Tensor, bias: Tensor | None) -> Tensor:
+        """Normalize `a`, if the slot has a norm, and add a bias."""
+        norm, gamma, y = self.norms.get(name), self.gamma.get(name), a
+        if norm is not None:
+            if name not in self.statistics:
+                if isinstance(norm, FusedNorm):
+                    y, self.statistics[name] = norm.normalize(a, gamma, bias)
+                    return y
+                moving = self.moving.get(name, [])
+                self.statistics[name] = norm.statistics(a, self.unmasked, moving)
+            y = norm.apply(a, self.statistics[name], gamma)
+        return y if bias is None else y + bias
 
     def backward(self, name: str, a: Tensor, dy: Tensor) -> Tensor:
         """Return the gradient of `a`, and store the gradients of gamma and beta."""
@@ -143,3 +159,16 @@ class StepNorms:
         da, d_gamma, d_beta = norm.backward(a, dy, *of_slot)
         self.gradients[name] = {"gamma": d_gamma, "beta": d_beta}
         return da
+
+
+def map_tree(function: Callable[..., Nest], *trees: Nest) -> Nest:
+    """Apply a function to the leaves of trees of dicts and lists with equal keys.
+
+    PyTorch calls it at every timestep, and `keras.tree` takes ten times as long there.
+    """
+    first = trees[0]
+    if isinstance(first, dict):
+        return {name: map_tree(function, *(tree[name] for tree in trees)) for name in first}
+    if isinstance(first, list):
+        return [map_tree(function, *leaves) for leaves in zip(*trees, strict=True)]
+    return function(*trees)

@@ -4,15 +4,15 @@ The loops contain the chain of states and the norms. The products of all timeste
 before or after a loop.
 """
 
+import operator
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import keras
 from keras import ops
 
 from keras_norm.ops.projection import apply_masks
 from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product, side_by_side
-from keras_norm.rnn.core.recurrence import Recurrence, StepNorms, Tree
+from keras_norm.rnn.core.recurrence import Recurrence, StepNorms, Tree, map_tree
 from keras_norm.rnn.core.step import activate
 from keras_norm.typing import Nest, Tensor, Tensors
 
@@ -132,7 +132,8 @@ def forward(
         return ForwardResults(written["outputs"][0] if return_sequences else None, last, {}, {})
     outputs = written["states"][0][1:] if return_sequences else None
     statistics = written["statistics"]
-    batch = {name: [statistics[name][0], statistics[name][2]] for name in recurrence.learning}
+    of_slots: dict[str, Any] = {slot.name: slot.norm for slot in recurrence.slots}
+    batch = {name: of_slots[name].moments(statistics[name]) for name in recurrence.learning}
     kept = {"xs": xs, "last": last, "x_product": [a] if _needs_product(of_x) else []}
     return ForwardResults(outputs, last, batch, written | kept)
 
@@ -199,7 +200,7 @@ def backward(
             if k >= len(of_kernel) or row is not of_kernel[k]
         }
         written = {"gates": side_by_side(of_kernel), "own": own, "ws": ws}
-        return (before, old, keras.tree.map_structure(ops.add, sums, added)), written
+        return (before, old, map_tree(operator.add, sums, added)), written
 
     of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
     xs, hs = residuals["xs"], apply_masks(constants["dropout"], residuals["states"][0][:-1])
@@ -218,7 +219,7 @@ def backward(
         for k in range(len(recurrence.recurrent))
     ]
     d_xs, ws = of_x.input_gradients(xs, of_kernel, statistics, of_x.grams(xs), of_x.transposed())
-    sums = keras.tree.map_structure(lambda rows: ops.sum(rows, axis=0), sums)
+    sums = map_tree(lambda rows: ops.sum(rows, axis=0), sums)
     gamma = {name: of_norm["gamma"] for name, of_norm in sums["norms"].items()}
     beta = {name: of_norm["beta"] for name, of_norm in sums["norms"].items()}
     gradients = {"cell": sums["cell"]}
@@ -240,11 +241,9 @@ def _normalize(
     product: Product, norms: StepNorms, a: Tensor, weights: Tree, bias: str
 ) -> list[Tensor]:
     """Normalize each group of a product, and add the bias."""
-    groups = product.groups(a)
-    ys = [norms(slot.name, group) for slot, group in zip(product.slots, groups, strict=True)]
-    if bias not in weights:
-        return ys
-    return [y + b for y, b in zip(ys, product.groups(weights[bias]), strict=True)]
+    biases = product.groups(weights[bias]) if bias in weights else [None] * len(product.slots)
+    groups = zip(product.slots, product.groups(a), biases, strict=True)
+    return [norms.apply(slot.name, group, b) for slot, group, b in groups]
 
 
 def _through_norms(

@@ -3,10 +3,15 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+import keras
 import numpy as np
 from keras import ops
 
 from keras_norm.typing import Tensor, Tensors
+
+ON_TORCH = keras.backend.backend() == "torch"
+if ON_TORCH:
+    from keras_norm.rnn.core import torch_ops
 
 GATE = "gate"  # sigmoid, `recurrent_activation`
 CANDIDATE = "candidate"  # tanh, `activation`
@@ -85,6 +90,8 @@ def activate(z: Tensor, kinds: Sequence[str]) -> Tensors:
         z: pre-activations (..., len(kinds) * units).
         kinds: `GATE` or `CANDIDATE` for each gate.
     """
+    if ON_TORCH:
+        return torch_ops.activate(z, [kind == GATE for kind in kinds])
     units = z.shape[-1] // len(kinds)
     if set(kinds) == {CANDIDATE}:
         gates = ops.tanh(z)
@@ -94,3 +101,16 @@ def activate(z: Tensor, kinds: Sequence[str]) -> Tensors:
         a, d = (ops.convert_to_tensor(v, dtype=z.dtype) for v in (factor, shift))
         gates = a * ops.tanh(a * z) + d
     return [gates] if len(kinds) == 1 else ops.split(gates, len(kinds), axis=-1)
+
+
+def gate_gradient(kind: str, y: Tensor, dy: Tensor) -> Tensor:
+    """Compute the gradient of a gate's pre-activation.
+
+    Args:
+        kind: `GATE` or `CANDIDATE`.
+        y: the activated gate.
+        dy: gradient of `y`.
+    """
+    if ON_TORCH:
+        return torch_ops.gate_gradient(y, dy, kind == GATE)
+    return dy * y * (1.0 - y) if kind == GATE else dy * (1.0 - y * y)

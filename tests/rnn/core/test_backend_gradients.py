@@ -1,6 +1,6 @@
-"""The custom gradient of the JAX backend equals the loop, which JAX differentiates.
+"""The custom gradients of JAX and PyTorch equal the loop, which these backends differentiate.
 
-One process with the JAX backend runs all comparisons of `compare_on_jax`.
+One process for each backend runs all comparisons of `compare_on_backend`.
 """
 
 import importlib.util
@@ -14,25 +14,33 @@ import keras
 import numpy as np
 import pytest
 
+import keras_norm
+
 ROOT = pathlib.Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("jax")
+@pytest.fixture(scope="module", params=["jax", "torch"])
+def backend(request):
+    if importlib.util.find_spec(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def errors(folder):
+def folder(backend, tmp_path_factory):
+    return tmp_path_factory.mktemp(backend)
+
+
+@pytest.fixture(scope="module")
+def errors(backend, folder):
     """Run all comparisons; return a dict from comparisons to tracebacks."""
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed")
+    train_and_save(folder)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.rnn.core.compare_on_jax", str(folder)],
+        [sys.executable, "-m", "tests.rnn.core.compare_on_backend", str(folder)],
         cwd=ROOT,
         env={
             **os.environ,
-            "KERAS_BACKEND": "jax",
+            "KERAS_BACKEND": backend,
             "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compilation takes most of the time
         },
         capture_output=True,
@@ -41,6 +49,18 @@ def errors(folder):
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def train_and_save(folder):
+    """Train a model on TensorFlow, and save the model, its inputs and its outputs."""
+    rng = np.random.default_rng(0)
+    layers = [keras_norm.BatchNormLSTM(4, max_timesteps=5), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((None, 4)), *layers])
+    model.compile("adam", "mse")
+    x = rng.normal(size=(16, 5, 4)).astype("float32")
+    model.train_on_batch(x, x[:, -1, :1])
+    model.save(folder / "tensorflow.keras")
+    np.savez(folder / "tensorflow.npz", inputs=x, outputs=model.predict(x, verbose=0))
 
 
 @pytest.mark.parametrize("cell", ["LSTM", "GRU", "SimpleRNN"])
@@ -64,7 +84,11 @@ def test_auto_runs_the_custom_gradient_in_training_and_at_inference(errors):
     assert errors["auto"] == ""
 
 
-def test_a_model_trained_on_jax_has_equal_outputs_on_tensorflow(errors, folder):
+def test_a_model_trained_on_tensorflow_has_equal_outputs_on_the_backend(errors):
+    assert errors["model of TensorFlow"] == ""
+
+
+def test_a_model_trained_on_the_backend_has_equal_outputs_on_tensorflow(errors, folder):
     assert errors["fit"] == ""
     model = keras.saving.load_model(folder / "model.keras")
     arrays = np.load(folder / "arrays.npz")

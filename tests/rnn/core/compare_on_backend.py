@@ -1,29 +1,29 @@
-"""Compare the custom gradient with the loop on the JAX backend; `test_jax_gradient` runs this file.
+"""Compare the custom gradient with the loop on the JAX or the PyTorch backend.
 
-The program prints a dict from comparisons to error messages as JSON. In the folder it saves a
-model that was trained on JAX, with its outputs.
+`test_backend_gradients` runs this file. The program prints a dict from comparisons to error
+messages as JSON. In the folder it saves a model that was trained on the backend, with its outputs.
+It also loads a model that was trained on TensorFlow, if the folder has one.
 
-Usage: KERAS_BACKEND=jax python -m tests.rnn.core.compare_on_jax FOLDER
+Usage: KERAS_BACKEND=jax python -m tests.rnn.core.compare_on_backend FOLDER
 """
 
-import functools
 import json
 import pathlib
 import sys
 import traceback
 
-import jax
 import keras
 import numpy as np
-from jax import numpy as jnp
+from keras import ops
 
 import keras_norm
 from keras_norm import LayerNormalization, RMSNormalization, TimestepBatchNormalization
-from keras_norm.rnn.core import jax_gradient
+from keras_norm.rnn import compiled
 from tests.rnn.core.extensions import HeadNormalization, PeepholeLSTM
+from tests.rnn.core.gradients_of_backend import run, with_gradients
 
 BATCH, TIME, FEATURES, UNITS = 8, 5, 4, 4
-TOLERANCE = 1e-5  # Keras computes in float32 on JAX, whatever the dtype
+TOLERANCE = 1e-5  # Keras computes in float32 on JAX and PyTorch, whatever the dtype
 
 LSTM, GRU, SIMPLE_RNN = keras_norm.NormLSTM, keras_norm.NormGRU, keras_norm.NormSimpleRNN
 LAYER_NORM, RMS_NORM = LayerNormalization(), RMSNormalization(epsilon=1e-3)
@@ -80,7 +80,7 @@ def draw_values(variables, rng):
     """Draw a value for each variable; integers, such as random seeds, keep their values."""
     values = []
     for variable in variables:
-        value = np.asarray(variable.value)
+        value = ops.convert_to_numpy(variable.value)
         if value.dtype.kind == "f":
             value = value + 0.5 * draw(rng, *value.shape)
         values.append(np.abs(value) if variable.name == "moving_variance" else value)
@@ -101,16 +101,17 @@ def compute_all(layer, mask, training):
         weights, inputs, states = (sources[name] for name in ("weights", "inputs", "states"))
         options = {"initial_state": states, "mask": mask, "training": training}
         (outputs, *last), after = layer.stateless_call(weights, rest, inputs, **options)
-        total = sum(jnp.sum(jnp.sin(3.0 * y)) for y in (outputs, *last))
+        total = sum(ops.sum(ops.sin(3.0 * y)) for y in (outputs, *last))
         return total, {"outputs": outputs, "states": last, "statistics": after}
 
-    (_, results), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(sources)
+    (_, results), gradients = run(with_gradients(loss), sources)
     return results | {f"gradients of {name}": g for name, g in gradients.items()}
 
 
 def assert_close(actual, expected, name):
     """Compare trees of arrays, with a tolerance relative to the largest number of each array."""
-    for a, e in zip(jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True):
+    trees = (map(ops.convert_to_numpy, keras.tree.flatten(tree)) for tree in (actual, expected))
+    for a, e in zip(*trees, strict=True):
         assert a.dtype == e.dtype
         atol = TOLERANCE * np.max(np.abs(e), initial=1.0)
         np.testing.assert_allclose(a, e, rtol=0, atol=atol, err_msg=name)
@@ -132,15 +133,22 @@ def compare_second_derivatives():
 
     def penalty(layer):
         rng = np.random.default_rng(0)
-        rest = [v.value for v in layer.non_trainable_variables]
-        weights = draw_values(layer.trainable_variables, rng)
+        rest = draw_values(layer.non_trainable_variables, rng)
+        sources = {
+            "weights": draw_values(layer.trainable_variables, rng),
+            "inputs": draw(rng, BATCH, TIME, FEATURES),
+        }
 
-        def loss(x):
-            outputs, *_ = layer.stateless_call(weights, rest, x, training=True)[0]
-            return jnp.sum(jnp.sin(outputs))
+        def loss(sources):
+            weights, inputs = sources["weights"], sources["inputs"]
+            outputs, *_ = layer.stateless_call(weights, rest, inputs, training=True)[0]
+            return ops.sum(ops.sin(outputs)), ()
 
-        x = draw(rng, BATCH, TIME, FEATURES)
-        return jax.jit(jax.grad(lambda x: jnp.sum(jax.grad(loss)(x) ** 2)))(x)
+        def square_of_gradients(sources):
+            _, gradients = with_gradients(loss)(sources)
+            return sum(ops.sum(g**2) for g in keras.tree.flatten(gradients)), ()
+
+        return run(with_gradients(square_of_gradients), sources)[1]
 
     found, expected = (penalty(build(SIMPLE_RNN, LAYER_NORM, compiled=c)) for c in (True, False))
     assert_close(found, expected, "second derivatives")
@@ -148,22 +156,22 @@ def compare_second_derivatives():
 
 def count_runs_of_auto():
     """Check that compiled="auto" runs the custom gradient in training and at inference."""
-    calls, run = [], jax_gradient.run
+    adapter = compiled.load_adapter()
+    calls, run_adapter = [], adapter.run
 
     def counted(*args, training, **kwargs):
         calls.append(training)
-        return run(*args, training=training, **kwargs)
+        return run_adapter(*args, training=training, **kwargs)
 
-    jax_gradient.run = counted
+    adapter.run = counted
     try:
         for options in ({}, {"compiled": False}, {"activation": "relu"}, {"unroll": True}):
             layer = build(LSTM, LAYER_NORM, **options)
             for training in (True, False):
-                call = functools.partial(layer, training=training)
-                jax.eval_shape(call, np.zeros((BATCH, TIME, FEATURES), "float32"))
+                layer(np.zeros((BATCH, TIME, FEATURES), "float32"), training=training)
             assert calls == [True, False], (options, calls)
     finally:
-        jax_gradient.run = run
+        adapter.run = run_adapter
 
 
 def train_and_save(folder):
@@ -179,13 +187,22 @@ def train_and_save(folder):
     np.savez(folder / "arrays.npz", inputs=x, outputs=model.predict(x, verbose=0))
 
 
+def load_and_predict(folder):
+    """Load a model that was trained on TensorFlow, and compare its outputs."""
+    model = keras.saving.load_model(folder / "tensorflow.keras")
+    arrays = np.load(folder / "tensorflow.npz")
+    outputs = model.predict(arrays["inputs"], verbose=0)
+    np.testing.assert_allclose(outputs, arrays["outputs"], rtol=0, atol=TOLERANCE)
+
+
 def main(folder):
     """Run all comparisons."""
-    assert keras.backend.backend() == "jax"
+    assert keras.backend.backend() in ("jax", "torch")
     checks = {name: (compare, *given) for name, given in COMPARISONS.items()}
     checks["second derivatives"] = (compare_second_derivatives,)
     checks["auto"] = (count_runs_of_auto,)
     checks["fit"] = (train_and_save, pathlib.Path(folder))
+    checks["model of TensorFlow"] = (load_and_predict, pathlib.Path(folder))
     errors = {}
     for name, (check, *given) in checks.items():
         try:

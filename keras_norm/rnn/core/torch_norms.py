@@ -1,0 +1,137 @@
+"""Norms of a recurrence as single operations of PyTorch."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+
+from keras_norm.ops.sample_norm import SampleNorm
+from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
+from keras_norm.rnn.core.recurrence import FusedNorm, Norm, Recurrence, Slot
+from keras_norm.typing import Tensor, Tensors
+
+
+def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrence:
+    """Replace norms of a recurrence by norms of one operation, where PyTorch has the operation.
+
+    PyTorch has one for LayerNorm with default options, and for batch norm without a mask.
+
+    Args:
+        recurrence: the recurrence.
+        batch: number of sequences.
+        masked: whether the sequences have a mask.
+    """
+
+    def fuse(norm: Norm | None) -> Norm | None:
+        if isinstance(norm, SampleNorm) and norm == SampleNorm(True, norm.epsilon):
+            return FusedLayerNorm(norm.epsilon)
+        if isinstance(norm, TimestepNorm) and norm.learning and not masked:
+            return FusedTimestepNorm(norm.epsilon) if batch >= MIN_SEQUENCES else norm
+        return norm
+
+    def fuse_slots(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        return tuple(slot._replace(norm=fuse(slot.norm)) for slot in slots)
+
+    return recurrence._replace(
+        kernel=fuse_slots(recurrence.kernel),
+        recurrent=fuse_slots(recurrence.recurrent),
+        inner=fuse_slots(recurrence.inner),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class FusedLayerNorm(FusedNorm):
+    """LayerNorm of each sample; see `SampleNorm`.
+
+    The statistics are [mean, r], each (..., 1). The gradients of gamma and beta are those of the
+    whole batch, (features,).
+    """
+
+    epsilon: float
+
+    per_batch: ClassVar = True
+
+    def normalize(
+        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None
+    ) -> tuple[Tensor, Tensors]:
+        """Return the normalized `a` times gamma plus beta, and the statistics of `a`."""
+        y, mean, r = torch.native_layer_norm(a, a.shape[-1:], gamma, beta, self.epsilon)
+        return y, [mean, r]
+
+    def statistics(
+        self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
+    ) -> Tensors:
+        """Compute the statistics of `a`; `unmasked` and `moving` are unused."""
+        return self.normalize(a, None, None)[1]
+
+    def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
+        """Normalize `a`, and multiply by gamma; the statistics are unused."""
+        return self.normalize(a, gamma, None)[0]
+
+    def backward(
+        self,
+        a: Tensor,
+        dy: Tensor,
+        statistics: Tensors,
+        gamma: Tensor | None,
+        unmasked: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of `a`, gamma and beta; `dy` is zero at masked sequences."""
+        if gamma is None:
+            gamma = torch.ones(a.shape[-1:], dtype=a.dtype, device=a.device)
+        # PyTorch reads no values of beta.
+        gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_layer_norm_backward(
+            dy, a, a.shape[-1:], *statistics, gamma, gamma, (True, True, True)
+        )
+        return gradients
+
+
+@dataclasses.dataclass(frozen=True)
+class FusedTimestepNorm(FusedNorm):
+    """Batch normalization of a timestep in training, without a mask; see `TimestepNorm`.
+
+    The statistics are [mean, r], each (features,).
+    """
+
+    epsilon: float
+
+    learning: ClassVar = True
+    per_batch: ClassVar = True
+
+    def normalize(
+        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None
+    ) -> tuple[Tensor, Tensors]:
+        """Return the normalized `a` times gamma plus beta, and the statistics of `a`."""
+        y, mean, r = torch.native_batch_norm(a, gamma, beta, None, None, True, 0.0, self.epsilon)
+        return y, [mean, r]
+
+    def statistics(
+        self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
+    ) -> Tensors:
+        """Compute the statistics of `a`; `unmasked` and `moving` are unused."""
+        return self.normalize(a, None, None)[1]
+
+    def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
+        """Normalize `a` with its statistics, and multiply by gamma."""
+        mean, r = statistics
+        return (a - mean) * (r if gamma is None else r * gamma)
+
+    def moments(self, statistics: Tensors) -> Tensors:
+        """Return the mean and the variance, (time, 1, features)."""
+        mean, r = (s[:, None] for s in statistics)
+        return [mean, torch.clamp(r**-2 - self.epsilon, min=0.0)]
+
+    def backward(
+        self,
+        a: Tensor,
+        dy: Tensor,
+        statistics: Tensors,
+        gamma: Tensor | None,
+        unmasked: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of `a`, gamma and beta."""
+        gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
+            dy, a, gamma, None, None, *statistics, True, self.epsilon, (True, True, True)
+        )
+        return gradients
