@@ -6,6 +6,8 @@ import keras
 
 from keras_norm import compat as compat
 from keras_norm import export as export
+from keras_norm.conversion.convert import convert as convert
+from keras_norm.conversion.convert import to_keras as to_keras
 from keras_norm.recalibration.recalibrate import recalibrate as recalibrate
 from keras_norm.typing import Serializable, Tensor
 from keras_norm.version import __version__ as __version__

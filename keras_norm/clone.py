@@ -49,14 +49,21 @@ def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Mo
     return clone
 
 
+def _copy_all_weights(model: keras.Model, clone: keras.Model) -> None:
+    clone.set_weights(model.get_weights())
+
+
 def rebuild_model(
-    model: keras.Model, change: Callable[[Config], Config] = lambda part: part
+    model: keras.Model,
+    change: Callable[[Config], Config] = lambda part: part,
+    copy_weights: Callable[[keras.Model, keras.Model], None] = _copy_all_weights,
 ) -> keras.Model:
     """Rebuild a model from its config, with the model's weights.
 
     Args:
         model: a built Keras model that can be rebuilt from its config.
         change: function that replaces every dict of the nested config, the innermost dicts first.
+        copy_weights: function that copies the weights of the model to the rebuilt model.
 
     Raises:
         ValueError: the model cannot be rebuilt.
@@ -68,7 +75,7 @@ def rebuild_model(
         clone = keras.saving.deserialize_keras_object(
             _map_dicts(change, config), custom_objects=custom_objects, safe_mode=False
         )
-        clone.set_weights(model.get_weights())
+        copy_weights(model, clone)
         _copy_adapted_state(model, clone)
     except Exception as error:
         why = reason(error).split("\n")[0]

@@ -1,0 +1,1 @@
+"""Convert models of Keras layers to models of normalized layers, and back."""

@@ -1,0 +1,244 @@
+"""Convert the layers of a model, and keep its weights."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import keras
+import rich.console
+import rich.table
+
+from keras_norm.clone import rebuild_model
+from keras_norm.conversion.counterparts import (
+    PRESETS,
+    RECURRENT,
+    is_convertible,
+    normalized,
+    to_keras_layer,
+)
+from keras_norm.conversion.transfer import copy_compile_settings, copy_weights
+from keras_norm.named_layers import named_layers
+from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.rnn.slots import NormArgument
+from keras_norm.substitution import substituted_functions
+from keras_norm.typing import Config
+
+# A name, a path such as "encoder/lstm", a class of layers, or a function layer -> bool.
+Selector: TypeAlias = str | type[keras.layers.Layer] | Callable[[keras.layers.Layer], bool]
+Where: TypeAlias = Selector | Sequence[Selector] | None
+Layers: TypeAlias = Mapping[str, keras.layers.Layer]
+
+TAG = "keras_norm_replacement"
+# Layers that create their sublayers themselves.
+CLOSED = (*RECURRENT, NormRNN, NormCell)
+
+
+def convert(
+    model: keras.Model,
+    norm: NormArgument | str = "layer",
+    where: Where = None,
+    *,
+    verbose: bool = True,
+    **options: Any,
+) -> keras.Model:
+    """Replace the Keras layers of a model by normalized layers, and keep the weights.
+
+    LSTM, GRU and SimpleRNN become layers such as `LayerNormLSTM`, also inside Bidirectional,
+    TimeDistributed, RNN and nested models. Keras' LayerNormalization, RMSNormalization and
+    BatchNormalization become the layers of keras_norm, which compute equal outputs.
+
+    Kernels and biases keep their values, and the new gammas and betas have their initial values. A
+    norm changes the outputs, so train the model on. With `norm=None` all outputs stay equal. A GRU
+    with a norm has one bias: the bias of U h in its candidate becomes the beta of
+    `recurrent_candidate_norm`, and is dropped if there is no such beta.
+
+    Args:
+        model: a built model that Keras can rebuild from its config. It is not changed.
+        norm: "layer", "rms" or "batch" for the layers of a paper, such as `LayerNormLSTM`; a
+            normalization layer or a dict from slots to layers, as for `NormLSTM`; or None.
+        where: the layers to convert: a name, a path such as "encoder/lstm", a class such as
+            `keras.layers.LSTM`, a function layer -> bool, or a list of these. None converts all.
+        verbose: whether to print a table of the converted layers.
+        **options: arguments of the layer of a paper, such as `epsilon`, or `max_timesteps` of
+            "batch". The default of `max_timesteps` is the static number of timesteps.
+
+    Returns:
+        The converted model, with the names and the compile settings of the original model. The
+        state of the optimizer is not copied.
+
+    Raises:
+        TypeError: `model` is not a Keras model.
+        ValueError: no layer is selected, a layer cannot be converted, or the model cannot be
+            rebuilt.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(4, name="lstm")])
+    >>> convert(model, "layer", verbose=False).get_layer("lstm").__class__.__name__
+    'LayerNormLSTM'
+    """
+    if isinstance(norm, str) and norm not in (*PRESETS, "rms"):
+        raise ValueError(
+            "norm must be 'layer', 'rms', 'batch', None, a normalization layer, or a dict from "
+            f"slots to layers. Received: norm={norm!r}."
+        )
+    selected = _select(_convertible_layers(model, is_convertible), where)
+    replacements: dict[str, keras.layers.Layer] = {}
+    for path, layer in selected.items():
+        try:
+            replacements[path] = normalized(layer, norm, options)
+        except (TypeError, ValueError) as error:
+            error.add_note(f"The error is about {type(layer).__name__} '{path}'")
+            raise
+    return _replace(model, selected, replacements, verbose)
+
+
+def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
+    """Replace the layers of keras_norm by Keras layers that compute equal outputs.
+
+    A recurrent layer with a norm inside has no such Keras layer, and stays as it is.
+
+    Args:
+        model: a built model that Keras can rebuild from its config. It is not changed.
+        verbose: whether to print a table of the converted layers.
+
+    Returns:
+        The converted model, with the names, weights and compile settings of the original model.
+
+    Raises:
+        TypeError: `model` is not a Keras model.
+        ValueError: the model has no layer that Keras has too, or cannot be rebuilt.
+
+    Example:
+    >>> model = keras.Sequential([keras.Input((5, 3)), NormLSTM(4, name="lstm")])
+    >>> to_keras(model, verbose=False).get_layer("lstm").__class__.__module__
+    'keras.src.layers.rnn.lstm'
+    """
+    found = _convertible_layers(model, lambda layer: to_keras_layer(layer) is not None)
+    replacements = {path: to_keras_layer(layer) for path, layer in found.items()}
+    return _replace(model, found, {p: r for p, r in replacements.items() if r}, verbose)
+
+
+def _convertible_layers(
+    model: keras.Model, condition: Callable[[keras.layers.Layer], bool]
+) -> Layers:
+    """Collect the layers that fulfil a condition, by path.
+
+    The cells and the norms inside a recurrent layer belong to this layer, and are not collected.
+
+    Raises:
+        TypeError: `model` is not a Keras model.
+        ValueError: the model is not built, or no layer fulfils the condition.
+    """
+    if not isinstance(model, keras.Model):
+        raise TypeError(f"model must be a keras.Model. Received: {type(model).__name__}.")
+    if not model.built:
+        raise ValueError(f"Model '{model.name}' is not built. Call it once on data.")
+    found: dict[str, keras.layers.Layer] = {}
+    closed: list[str] = []
+    for path, layer in named_layers(model):
+        if any(path.startswith(f"{outer}/") for outer in closed):
+            continue
+        if condition(layer):
+            found[path] = layer
+        if path in found or isinstance(layer, CLOSED):
+            closed.append(path)
+    if not found:
+        names = sorted({type(layer).__name__ for _, layer in named_layers(model)})
+        raise ValueError(
+            f"Model '{model.name}' has no layer to convert. Its layers are of the classes "
+            f"{', '.join(names)}."
+        )
+    return found
+
+
+def _select(layers: Layers, where: Where) -> Layers:
+    """Return the layers that `where` selects, by path.
+
+    Raises:
+        ValueError: a selector selects no layer.
+    """
+    if where is None:
+        return layers
+    chosen: set[str] = set()
+    for selector in where if isinstance(where, list | tuple) else [where]:
+        paths = [path for path, layer in layers.items() if _matches(selector, path, layer)]
+        if not paths:
+            raise ValueError(
+                f"where={selector!r} selects no layer that can be converted. The model has: "
+                f"{', '.join(layers)}."
+            )
+        chosen.update(paths)
+    return {path: layer for path, layer in layers.items() if path in chosen}
+
+
+def _matches(selector: Selector, path: str, layer: keras.layers.Layer) -> bool:
+    if isinstance(selector, str):
+        return selector in (path, layer.name) or path.startswith(f"{selector}/")
+    if isinstance(selector, type):
+        return isinstance(layer, selector)
+    return bool(selector(layer))
+
+
+def _replace(
+    model: keras.Model, layers: Layers, replacements: Layers, verbose: bool
+) -> keras.Model:
+    """Rebuild a model from its config with other layers, and copy its weights.
+
+    Args:
+        model: a built model.
+        layers: the layers to replace, by path.
+        replacements: the new layers, not yet built, by the same paths.
+        verbose: whether to print a table of the layers.
+
+    Raises:
+        ValueError: a layer is not in the config of the model, or the model cannot be rebuilt.
+    """
+    serialized = {path: keras.saving.serialize_keras_object(r) for path, r in replacements.items()}
+    unseen = set(layers)
+
+    def tagged(path: str, layer: keras.layers.Layer) -> Callable[[], Config]:
+        config = layer.get_config()
+        return lambda: {**config, TAG: path}
+
+    def change(part: Config) -> Config:
+        config = part.get("config")
+        if not isinstance(config, dict) or TAG not in config:
+            return part
+        unseen.discard(config[TAG])
+        # A functional model stores the name and the calls of a layer beside the layer's config. The
+        # new layer is built when it is called, so it can warn of few features.
+        beside = {name: value for name, value in part.items() if name != "build_config"}
+        return {**beside, **serialized[config[TAG]]}
+
+    def copy(model: keras.Model, converted: keras.Model) -> None:
+        if unseen:
+            path = min(unseen)
+            raise ValueError(
+                f"{type(layers[path]).__name__} '{path}' is created by the code of a custom "
+                f"layer. Create it there as {type(replacements[path]).__name__}"
+            )
+        new = dict(named_layers(converted))
+        copy_weights(model, converted, [(layer, new[path]) for path, layer in layers.items()])
+
+    tags = {layer: {"get_config": tagged(path, layer)} for path, layer in layers.items()}
+    with substituted_functions(tags):
+        converted = rebuild_model(model, change, copy)
+    copy_compile_settings(model, converted)
+    if verbose:
+        rich.console.Console().print(_table(layers, replacements))
+    return converted
+
+
+def _table(layers: Layers, replacements: Layers) -> rich.table.Table:
+    columns = [rich.table.Column(name, overflow="fold") for name in ("layer", "was", "is")]
+    table = rich.table.Table(*columns, box=None)
+    for path, layer in layers.items():
+        table.add_row(path, _describe(layer), _describe(replacements[path]))
+    return table
+
+
+def _describe(layer: keras.layers.Layer) -> str:
+    """Return the name of a layer's class with its package."""
+    cls = type(layer)
+    package = "keras_norm" if cls.__module__.startswith("keras_norm.") else "keras.layers"
+    return f"{package}.{cls.__name__}"

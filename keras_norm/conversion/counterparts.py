@@ -1,0 +1,121 @@
+"""Create the layer of keras_norm that replaces a Keras layer, and the layer for the way back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+from keras.layers import GRU, LSTM, RNN, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell
+
+from keras_norm import layers, rnn
+from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.slots import NormArgument
+from keras_norm.typing import Config
+
+# Keras' recurrent layers, each with its cell.
+RECURRENT = {LSTM: LSTMCell, GRU: GRUCell, SimpleRNN: SimpleRNNCell}
+NORMS = {
+    keras.layers.LayerNormalization: layers.LayerNormalization,
+    keras.layers.RMSNormalization: layers.RMSNormalization,
+    keras.layers.BatchNormalization: layers.BatchNormalization,
+}
+CONVERTIBLE = (*RECURRENT, *RECURRENT.values(), *NORMS)
+
+# Prefix of the class of a recurrent layer with the norms of a paper, such as LayerNormLSTM.
+PRESETS = {"layer": "LayerNorm", "batch": "BatchNorm"}
+# Options of our layers with the values that compute the equations of the Keras layer.
+KERAS_OPTIONS = {
+    layers.LayerNormalization: {"epsilon_placement": "inside", "ddof": 0},
+    layers.RMSNormalization: {},
+    layers.BatchNormalization: {"debias": False, "virtual_batch_size": None, "renorm": False},
+}
+
+
+def is_convertible(layer: keras.layers.Layer) -> bool:
+    """Return whether `normalized` can replace a Keras layer; a user's subclass is not replaced."""
+    if type(layer) is RNN:
+        return type(layer.cell) in RECURRENT.values()
+    return type(layer) in CONVERTIBLE
+
+
+def normalized(
+    layer: keras.layers.Layer, norm: NormArgument | str, options: Mapping[str, Any]
+) -> keras.layers.Layer:
+    """Create the normalized layer that replaces a Keras layer, not yet built.
+
+    `keras.layers.RNN` with one Keras cell becomes the recurrent layer of this cell.
+
+    Args:
+        layer: a layer for which `is_convertible` is True.
+        norm: `norm` of `convert`. Keras' normalization layers ignore it.
+        options: further arguments of a preset such as `BatchNormLSTM`.
+
+    Raises:
+        TypeError, ValueError: the normalized layer does not support an argument of the Keras layer.
+    """
+    config, cls = layer.get_config(), type(layer)
+    if cls in NORMS:
+        return NORMS[cls](**config)
+    if cls is RNN:
+        del config["cell"]
+        cell = layer.cell.get_config()
+        config = {**cell, **config}
+        cls = next(of_cell for of_cell, its in RECURRENT.items() if its is type(layer.cell))
+    if not isinstance(norm, str):
+        return getattr(rnn, f"Norm{cls.__name__}")(**config, norm=norm)
+    if norm == "rms":
+        return getattr(rnn, f"Norm{cls.__name__}")(
+            **config, norm=layers.RMSNormalization(**options)
+        )
+    if norm == "batch" and "max_timesteps" not in options:
+        options = {**options, "max_timesteps": _static_timesteps(layer)}
+    return getattr(rnn, f"{PRESETS[norm]}{cls.__name__}")(**config, **options)
+
+
+def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
+    """Create the Keras layer with the equations of a layer of keras_norm.
+
+    Returns:
+        The Keras layer, not yet built. None for another layer, for a recurrent layer with a norm
+        inside, and for a norm with options that Keras does not have.
+    """
+    cls, config = type(layer), layer.get_config()
+    if cls in KERAS_OPTIONS:
+        if any(config[name] != value for name, value in KERAS_OPTIONS[cls].items()):
+            return None
+        keras_class = next(theirs for theirs, ours in NORMS.items() if ours is cls)
+        return None if config.get("momentum", 0) is None else _create(keras_class, config)
+    cell = layer.cell if isinstance(layer, CellLayer) else layer
+    if not isinstance(cell, NormCell) or cell.slots.templates or not _is_ours(cls):
+        return None
+    if isinstance(layer, CellLayer):
+        return _create(layer.keras_class, config, layer.units)
+    keras_class = next(base for base in cls.__mro__ if base in RECURRENT.values())
+    return _create(keras_class, config, layer.units)
+
+
+def _create(cls: type[keras.layers.Layer], config: Config, *required: object) -> keras.layers.Layer:
+    """Create a Keras layer with those items of a configuration that the class has."""
+    names = cls(*required).get_config()
+    return cls.from_config({name: value for name, value in config.items() if name in names})
+
+
+def _is_ours(cls: type[keras.layers.Layer]) -> bool:
+    return cls.__module__.startswith(f"{rnn.__name__}.")
+
+
+def _static_timesteps(layer: keras.layers.Layer) -> int:
+    """Return the number of timesteps of a layer's inputs.
+
+    Raises:
+        ValueError: the number is dynamic, or unknown because the layer is a cell.
+    """
+    shape = (layer.get_build_config() or {}).get("input_shape") or ()
+    timesteps: int | None = shape[1] if len(shape) == 3 else None
+    if timesteps is None:
+        raise ValueError(
+            "norm='batch' needs the number of timesteps with their own statistics, and the length "
+            "of the inputs is dynamic. Pass max_timesteps, for example convert(model, "
+            "norm='batch', max_timesteps=100)."
+        )
+    return timesteps

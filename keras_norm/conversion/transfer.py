@@ -1,0 +1,82 @@
+"""Copy the weights and the compile settings of a model to its converted model."""
+
+from collections.abc import Sequence
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_norm.typing import Array
+
+
+def copy_weights(
+    model: keras.Model,
+    converted: keras.Model,
+    pairs: Sequence[tuple[keras.layers.Layer, keras.layers.Layer]],
+) -> None:
+    """Copy all weights of a model.
+
+    Args:
+        model: the original model.
+        converted: the converted model.
+        pairs: each replaced layer of the model, and its replacement in the converted model. The new
+            weights of a replacement, such as gamma, keep their initial values.
+    """
+    old, new = (
+        [w for w in each.weights if id(w) not in {id(v) for layer in side for v in layer.weights}]
+        for each, side in zip((model, converted), zip(*pairs, strict=True), strict=True)
+    )
+    for source, target in zip(old, new, strict=True):
+        target.assign(source)
+    for layer, replacement in pairs:
+        copy_layer_weights(layer, replacement)
+
+
+def copy_layer_weights(layer: keras.layers.Layer, replacement: keras.layers.Layer) -> None:
+    """Copy the weights of a layer to its replacement, by the names of the weights."""
+    source, target = (getattr(each, "cell", each) for each in (layer, replacement))
+    for variable in source.weights:
+        weight: keras.Variable | None = getattr(target, variable.name, None)
+        if weight is None:
+            continue
+        value = ops.convert_to_numpy(variable)
+        if variable.name == "bias" and value.shape != weight.shape:
+            value = _join_gru_biases(value, target)
+        weight.assign(value)
+
+
+def _join_gru_biases(biases: Array, cell: keras.layers.Layer) -> Array:
+    """Join the two biases (2, 3H) of a Keras GRU to the one bias (3H,) of a GRU with norms.
+
+    ::
+
+        n = tanh(W x + b_x + r * (U h + b_h))
+
+    r multiplies the bias b_h of the candidate, so this bias becomes the beta of the candidate's
+    norm of U h. Without such a beta it is dropped.
+    """
+    of_inputs, of_h = biases
+    gates = np.arange(len(of_h)) < len(of_h) * 2 // 3
+    norm = cell.slot_layers().get("recurrent_candidate_norm")
+    if getattr(norm, "beta", None) is not None:
+        norm.beta.assign(of_h[~gates])
+    joined: Array = of_inputs + np.where(gates, of_h, 0.0)
+    return joined
+
+
+def copy_compile_settings(model: keras.Model, converted: keras.Model) -> None:
+    """Compile the converted model as the original model; the optimizer starts anew.
+
+    Raises:
+        ValueError: the settings cannot be copied, for example those of an unregistered loss.
+    """
+    if not model.compiled:
+        return
+    try:
+        converted.compile_from_config(model.get_compile_config())
+    # Keras' deserialization may raise any error.
+    except Exception as error:
+        raise ValueError(
+            f"The compile settings of model '{model.name}' cannot be copied: {error}. Convert the "
+            "model before you compile it."
+        ) from error

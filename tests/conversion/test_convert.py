@@ -1,0 +1,263 @@
+"""`convert` and `to_keras` replace layers, and keep weights, names and compile settings."""
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm import convert, to_keras
+from tests import oracles
+
+TIME, FEATURES = 6, 5
+RECURRENT = {
+    "LSTM": keras.layers.LSTM,
+    "GRU": keras.layers.GRU,
+    "GRU, one bias": lambda units, **options: keras.layers.GRU(units, reset_after=False, **options),
+    "SimpleRNN": keras.layers.SimpleRNN,
+}
+every_layer = pytest.mark.parametrize("layer", RECURRENT.values(), ids=RECURRENT)
+
+
+def randomize(model):
+    """Draw all weights, as after training."""
+    rng = np.random.default_rng(0)
+    for variable in model.weights:
+        low = 0.5 if "variance" in variable.name else -0.7
+        variable.assign(rng.uniform(low, 0.7, variable.shape))
+    return model
+
+
+def sequences(batch=4):
+    x = np.random.default_rng(1).normal(size=(batch, TIME, FEATURES)).astype("float32")
+    x[1, 3:] = 0.0  # masked timesteps
+    return x
+
+
+def sequential(*layers, **options):
+    inputs = keras.Input((None, FEATURES))
+    return randomize(keras.Sequential([inputs, keras.layers.Masking(), *layers], **options))
+
+
+def nested():
+    """Build a model with every container whose layers are converted."""
+    inputs = keras.Input((None, FEATURES), name="x")
+    lstm = keras.layers.LSTM(4, return_sequences=True, dropout=0.1, name="lstm")
+    x = keras.layers.Bidirectional(lstm, name="both")(inputs)
+    inner_inputs = keras.Input((None, 8))
+    y = keras.layers.GRU(3, return_sequences=True, name="gru")(inner_inputs)
+    y = keras.layers.LayerNormalization(name="ln")(y)
+    x = keras.Model(inner_inputs, y, name="inner")(x)
+    x = keras.layers.TimeDistributed(keras.layers.BatchNormalization(name="bn"), name="td")(x)
+    cells = [keras.layers.LSTMCell(3, name="first"), keras.layers.GRUCell(2, name="second")]
+    cells = keras.layers.StackedRNNCells(cells, name="cells")
+    x = keras.layers.RNN(cells, return_sequences=True, name="stack")(x)
+    x = keras.layers.RNN(keras.layers.SimpleRNNCell(3), return_sequences=True, name="rnn")(x)
+    x = keras.layers.RMSNormalization(name="rms")(keras.layers.GRU(2, name="last")(x))
+    return randomize(keras.Model(inputs, x))
+
+
+PATHS = ["both/forward_lstm", "both/backward_lstm", "inner/gru", "inner/ln", "td/bn"]
+PATHS += ["stack/cells/first", "stack/cells/second", "rnn", "last", "rms"]
+
+
+def classes(model):
+    from keras_norm.named_layers import named_layers
+
+    return {path: type(layer) for path, layer in named_layers(model)}
+
+
+def assert_equal_outputs(model, other):
+    x = sequences()
+    np.testing.assert_allclose(other(x), model(x), rtol=0, atol=1e-6)
+
+
+@every_layer
+@pytest.mark.parametrize("options", [{}, {"return_sequences": True, "go_backwards": True}], ids=str)
+def test_without_a_norm_a_converted_layer_has_equal_outputs(layer, options):
+    model = sequential(layer(4, **options))
+    assert_equal_outputs(model, convert(model, None, verbose=False))
+
+
+def test_without_a_norm_layers_in_every_container_have_equal_outputs():
+    model = nested()
+    converted = convert(model, None, verbose=False)
+    assert_equal_outputs(model, converted)
+    found = classes(converted)
+    assert all(found[path].__module__.startswith("keras_norm.") for path in PATHS)
+
+
+def test_to_keras_is_the_inverse_of_a_conversion_without_a_norm():
+    model = nested()
+    back = to_keras(convert(model, None, verbose=False), verbose=False)
+    assert_equal_outputs(model, back)
+    found = classes(back)
+    assert all(found[path].__module__.startswith("keras.") for path in PATHS)
+    assert found["rnn"] is keras.layers.SimpleRNN
+
+
+def test_a_converted_lstm_computes_layer_normalization_with_the_trained_kernels():
+    model = sequential(keras.layers.LSTM(4, return_sequences=True, name="lstm"))
+    converted = convert(model, "layer", verbose=False)
+    assert type(converted.get_layer("lstm")) is keras_norm.LayerNormLSTM
+    kernel, recurrent_kernel, bias = model.get_layer("lstm").get_weights()
+    h = c = np.zeros((1, 4))
+    for x in sequences()[:1].swapaxes(0, 1):
+        u = oracles.layer_norm(h @ recurrent_kernel, epsilon=1e-5)
+        z = oracles.layer_norm(x @ kernel, epsilon=1e-5) + u + bias
+        i, f, g, o = np.split(z, 4, axis=-1)
+        i, f, o = (1 / (1 + np.exp(-gate)) for gate in (i, f, o))
+        c = f * c + i * np.tanh(g)
+        h = o * np.tanh(oracles.layer_norm(c, epsilon=1e-5))
+    np.testing.assert_allclose(converted(sequences())[0, -1], h[0], rtol=0, atol=1e-5)
+
+
+def test_the_second_bias_of_a_gru_is_kept_in_the_bias_and_in_a_beta():
+    model = sequential(keras.layers.GRU(2, name="gru"))
+    (x_bias, h_bias) = model.get_layer("gru").get_weights()[2]
+    cell = convert(model, "layer", verbose=False).get_layer("gru").cell
+    joined = x_bias + np.where(np.arange(6) < 4, h_bias, 0.0)
+    np.testing.assert_allclose(cell.bias, joined, rtol=1e-6)
+    np.testing.assert_array_equal(cell.recurrent_candidate_norm.beta, h_bias[4:])
+
+
+@pytest.mark.parametrize(
+    ("norm", "options", "name"),
+    [
+        ("layer", {"epsilon": 0.1}, "LayerNormLSTM"),
+        ("rms", {}, "NormLSTM"),
+        ("batch", {"max_timesteps": 3}, "BatchNormLSTM"),
+        (keras_norm.LayerNormalization(epsilon=0.1), {}, "NormLSTM"),
+        ({"state_norm": keras_norm.RMSNormalization()}, {}, "NormLSTM"),
+    ],
+    ids=str,
+)
+def test_a_converted_model_has_the_norm_and_trains(norm, options, name):
+    model = sequential(keras.layers.LSTM(4, name="lstm"), keras.layers.Dense(1))
+    model.compile("sgd", "mse")
+    converted = convert(model, norm, verbose=False, **options)
+    assert type(converted.get_layer("lstm")).__name__ == name
+    losses = converted.fit(sequences(), np.ones((4, 1)), epochs=2, verbose=0).history["loss"]
+    assert losses[1] < losses[0]
+
+
+def test_the_static_length_is_the_number_of_timesteps_with_statistics():
+    model = keras.Sequential([keras.Input((7, 4)), keras.layers.GRU(2)])
+    assert convert(model, "batch", verbose=False).layers[0].max_timesteps == 7
+
+
+def test_names_compile_settings_and_trainable_are_kept():
+    model = sequential(keras.layers.LSTM(4, name="lstm"), keras.layers.Dense(1, name="head"))
+    model.get_layer("lstm").trainable = False
+    model.compile(keras.optimizers.SGD(0.05), "mae", metrics=["mse"])
+    converted = convert(model, verbose=False)
+    assert [layer.name for layer in converted.layers] == [layer.name for layer in model.layers]
+    assert not converted.get_layer("lstm").trainable
+    assert float(converted.optimizer.learning_rate) == pytest.approx(0.05)
+    assert converted.get_compile_config()["loss"] == "mae"
+
+
+def test_the_original_model_is_unchanged():
+    model = nested()
+    before = sequences(), np.asarray(model(sequences())), classes(model)
+    convert(model, "layer", verbose=False)
+    np.testing.assert_array_equal(model(before[0]), before[1])
+    assert classes(model) == before[2]
+
+
+@pytest.mark.parametrize(
+    ("where", "paths"),
+    [
+        ("gru", ["inner/gru"]),
+        ("inner/gru", ["inner/gru"]),
+        ("inner", ["inner/gru", "inner/ln"]),
+        ("both", ["both/forward_lstm", "both/backward_lstm"]),
+        (keras.layers.GRU, ["inner/gru", "last"]),
+        (
+            lambda layer: getattr(layer, "units", 0) == 4,
+            ["both/forward_lstm", "both/backward_lstm"],
+        ),
+        (["rnn", keras.layers.LayerNormalization], ["inner/ln", "rnn"]),
+    ],
+    ids=["name", "path", "model", "wrapper", "class", "function", "list"],
+)
+def test_where_selects_layers(where, paths):
+    found = classes(convert(nested(), None, where, verbose=False))
+    converted = [path for path in PATHS if found[path].__module__.startswith("keras_norm.")]
+    assert converted == paths
+
+
+def test_a_layer_of_a_user_is_not_converted():
+    class MyLSTM(keras.layers.LSTM):
+        pass
+
+    model = sequential(
+        MyLSTM(3, return_sequences=True, name="mine"), keras.layers.GRU(2, name="gru")
+    )
+    found = classes(convert(model, verbose=False))
+    assert found["mine"] is MyLSTM
+    assert found["gru"] is keras_norm.LayerNormGRU
+
+
+def test_to_keras_keeps_layers_that_keras_does_not_have():
+    norms = keras_norm.LayerNormalization(ddof=1), keras_norm.LayerNormalization(name="keras")
+    model = sequential(keras_norm.LayerNormGRU(3, return_sequences=True), *norms)
+    found = [type(layer) for layer in to_keras(model, verbose=False).layers[1:]]
+    ours, theirs = keras_norm.LayerNormalization, keras.layers.LayerNormalization
+    assert found == [keras_norm.LayerNormGRU, ours, theirs]
+
+
+def test_a_table_lists_the_converted_layers(capsys):
+    convert(sequential(keras.layers.LSTM(4, name="lstm")))
+    assert capsys.readouterr().out.split() == [
+        *("layer", "was", "is"),
+        *("lstm", "keras.layers.LSTM", "keras_norm.LayerNormLSTM"),
+    ]
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Encoder(keras.layers.Layer):
+    """A layer whose code creates an LSTM."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.lstm = keras.layers.LSTM(2, name="lstm")
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        self.lstm.build(input_shape)
+
+    def call(self, inputs):
+        return self.lstm(inputs)
+
+
+ERRORS = {
+    "Encoder": (lambda: sequential(Encoder(name="encoder")), {}, "'encoder/lstm' is created by"),
+    "no layer": (lambda: sequential(keras.layers.Dense(2)), {}, "has no layer to convert"),
+    "norm": (nested, {"norm": "group"}, "norm must be 'layer', 'rms', 'batch', None"),
+    "where": (nested, {"where": "decoder"}, "where='decoder' selects no layer"),
+    "length": (nested, {"norm": "batch"}, "Pass max_timesteps"),
+    "reset_after": (
+        lambda: sequential(keras.layers.GRU(2, reset_after=False)),
+        {},
+        "needs reset_after=True",
+    ),
+    "not built": (lambda: keras.Sequential([keras.layers.LSTM(2)]), {}, "is not built"),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS.values(), ids=ERRORS)
+def test_what_cannot_be_converted_is_named(case):
+    make, options, message = case
+    with pytest.raises(ValueError, match=message):
+        convert(make(), verbose=False, **options)
+
+
+def test_the_error_of_a_layer_names_the_layer():
+    with pytest.raises(ValueError, match="max_timesteps") as error:
+        convert(nested(), "batch")
+    assert error.value.__notes__ == ["The error is about LSTM 'both/forward_lstm'"]
+
+
+def test_a_model_must_be_a_keras_model():
+    with pytest.raises(TypeError, match=r"must be a keras\.Model. Received: LSTM"):
+        convert(keras.layers.LSTM(2))
