@@ -11,6 +11,7 @@ from inspect import signature as signature_of
 import keras
 import rich.console
 
+from keras_norm.conversion.convert import convert as convert_model
 from keras_norm.export.checks.check import check as check_model
 from keras_norm.export.checks.compare_versions import compare_versions
 from keras_norm.export.checks.data_reader import read_inputs
@@ -181,10 +182,7 @@ def recalibrate(args: argparse.Namespace) -> None:
         UsageError: a file is missing, has the wrong content, or exists already.
         ValueError: the data do not fit the inputs, or the model has nothing to recalibrate.
     """
-    if args.to.suffix != ".keras":
-        raise UsageError(f"--to must be a .keras file; received {args.to}.")
-    if args.to.exists():
-        raise UsageError(f"{args.to} exists and is not overwritten; choose another --to.")
+    _require_new_model(args.to)
     model = _load_model(args.model)
     specs = input_specs(model)
     arrays = read_samples(specs, read_inputs(args.data, specs)).arrays
@@ -192,6 +190,24 @@ def recalibrate(args: argparse.Namespace) -> None:
     with staged(args.to) as file:
         model.save(file)
     print(f"{printable(str(args.to), MAX_PRINTED)}  {batches} batches")
+
+
+def convert(args: argparse.Namespace) -> None:
+    """Replace the Keras layers of a model by normalized layers, and write the new model.
+
+    Args:
+        args: `model`, `norm`, `where`, `max_timesteps` and `to` of the command line.
+
+    Raises:
+        UsageError: the model cannot be loaded, or the new file exists already.
+        ValueError: as for `keras_norm.convert`.
+    """
+    _require_new_model(args.to)
+    options = {} if args.max_timesteps is None else {"max_timesteps": args.max_timesteps}
+    norm = None if args.norm == "none" else args.norm
+    model = convert_model(_load_model(args.model, compile=True), norm, args.where, **options)
+    with staged(args.to) as file:
+        model.save(file)
 
 
 def inspect(args: argparse.Namespace) -> None:
@@ -204,6 +220,14 @@ def inspect(args: argparse.Namespace) -> None:
         UsageError: the file is missing or is not a model.
     """
     rich.console.Console().print(*summary_tables(_load_model(args.model)), sep="\n")
+
+
+def _require_new_model(path: pathlib.Path) -> None:
+    """Raise UsageError unless a new .keras file can be written to a path."""
+    if path.suffix != ".keras":
+        raise UsageError(f"--to must be a .keras file; received {path}.")
+    if path.exists():
+        raise UsageError(f"{path} exists and is not overwritten; choose another --to.")
 
 
 def _require_reports(args: argparse.Namespace, read: Sequence[str]) -> None:
@@ -240,9 +264,9 @@ def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:
             raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _load_model(path: pathlib.Path) -> keras.Model:
+def _load_model(path: pathlib.Path, compile: bool = False) -> keras.Model:
     try:
-        return keras.saving.load_model(path, compile=False, safe_mode=True)
+        return keras.saving.load_model(path, compile=compile, safe_mode=True)
     # Keras' parsers may raise any error; every error means that the file cannot be loaded.
     except Exception as error:
         text = " ".join(reason(error).split())

@@ -159,5 +159,20 @@ def make_parser() -> argparse.ArgumentParser:
         "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
     )
 
+    convert = command("convert", "replace a model's Keras layers by normalized layers")
+    convert.add_argument(
+        "--norm",
+        choices=("layer", "rms", "batch", "none"),
+        default="layer",
+        help="norm inside the recurrent layers; none keeps all outputs equal",
+    )
+    text = "names or paths of the layers to convert, such as encoder/lstm; default: all"
+    convert.add_argument("--where", nargs="+", metavar="LAYER", help=text)
+    text = "number of timesteps with their own statistics, for --norm batch"
+    convert.add_argument("--max-timesteps", type=int, metavar="N", help=text)
+    convert.add_argument(
+        "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
+    )
+
     command("inspect", "list a model's normalization layers, inputs and outputs")
     return parser

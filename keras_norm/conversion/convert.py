@@ -25,7 +25,7 @@ from keras_norm.typing import Config
 
 # A name, a path such as "encoder/lstm", a class of layers, or a function layer -> bool.
 Selector: TypeAlias = str | type[keras.layers.Layer] | Callable[[keras.layers.Layer], bool]
-Where: TypeAlias = Selector | Sequence[Selector] | None
+Where: TypeAlias = Selector | list[Selector] | tuple[Selector, ...] | None
 Layers: TypeAlias = Mapping[str, keras.layers.Layer]
 
 TAG = "keras_norm_replacement"
@@ -160,7 +160,8 @@ def _select(layers: Layers, where: Where) -> Layers:
     if where is None:
         return layers
     chosen: set[str] = set()
-    for selector in where if isinstance(where, list | tuple) else [where]:
+    selectors: Sequence[Selector] = where if isinstance(where, list | tuple) else [where]
+    for selector in selectors:
         paths = [path for path, layer in layers.items() if _matches(selector, path, layer)]
         if not paths:
             raise ValueError(

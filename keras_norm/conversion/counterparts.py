@@ -6,28 +6,31 @@ from typing import Any
 import keras
 from keras.layers import GRU, LSTM, RNN, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell
 
-from keras_norm import layers, rnn
+from keras_norm.layers.batch_norm import BatchNormalization
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.layers.rms_norm import RMSNormalization
+from keras_norm.rnn import gru, lstm, simple_rnn
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.slots import NormArgument
-from keras_norm.typing import Config
+from keras_norm.typing import Config, Shape
 
 # Keras' recurrent layers, each with its cell.
 RECURRENT = {LSTM: LSTMCell, GRU: GRUCell, SimpleRNN: SimpleRNNCell}
 NORMS = {
-    keras.layers.LayerNormalization: layers.LayerNormalization,
-    keras.layers.RMSNormalization: layers.RMSNormalization,
-    keras.layers.BatchNormalization: layers.BatchNormalization,
+    keras.layers.LayerNormalization: LayerNormalization,
+    keras.layers.RMSNormalization: RMSNormalization,
+    keras.layers.BatchNormalization: BatchNormalization,
 }
 CONVERTIBLE = (*RECURRENT, *RECURRENT.values(), *NORMS)
 
 # Prefix of the class of a recurrent layer with the norms of a paper, such as LayerNormLSTM.
 PRESETS = {"layer": "LayerNorm", "batch": "BatchNorm"}
 # Options of our layers with the values that compute the equations of the Keras layer.
-KERAS_OPTIONS = {
-    layers.LayerNormalization: {"epsilon_placement": "inside", "ddof": 0},
-    layers.RMSNormalization: {},
-    layers.BatchNormalization: {"debias": False, "virtual_batch_size": None, "renorm": False},
+KERAS_OPTIONS: dict[type[keras.layers.Layer], Config] = {
+    LayerNormalization: {"epsilon_placement": "inside", "ddof": 0},
+    RMSNormalization: {},
+    BatchNormalization: {"debias": False, "virtual_batch_size": None, "renorm": False},
 }
 
 
@@ -61,15 +64,13 @@ def normalized(
         cell = layer.cell.get_config()
         config = {**cell, **config}
         cls = next(of_cell for of_cell, its in RECURRENT.items() if its is type(layer.cell))
-    if not isinstance(norm, str):
-        return getattr(rnn, f"Norm{cls.__name__}")(**config, norm=norm)
-    if norm == "rms":
-        return getattr(rnn, f"Norm{cls.__name__}")(
-            **config, norm=layers.RMSNormalization(**options)
-        )
     if norm == "batch" and "max_timesteps" not in options:
         options = {**options, "max_timesteps": _static_timesteps(layer)}
-    return getattr(rnn, f"{PRESETS[norm]}{cls.__name__}")(**config, **options)
+    if norm == "rms":
+        options = {"norm": RMSNormalization(**options)}
+    elif not isinstance(norm, str):
+        options = {"norm": norm, **options}
+    return _class_named(f"{PRESETS.get(str(norm), 'Norm')}{cls.__name__}")(**config, **options)
 
 
 def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
@@ -79,8 +80,9 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
         The Keras layer, not yet built. None for another layer, for a recurrent layer with a norm
         inside, and for a norm with options that Keras does not have.
     """
-    cls, config = type(layer), layer.get_config()
+    cls = type(layer)
     if cls in KERAS_OPTIONS:
+        config = layer.get_config()
         if any(config[name] != value for name, value in KERAS_OPTIONS[cls].items()):
             return None
         keras_class = next(theirs for theirs, ours in NORMS.items() if ours is cls)
@@ -89,9 +91,9 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
     if not isinstance(cell, NormCell) or cell.slots.templates or not _is_ours(cls):
         return None
     if isinstance(layer, CellLayer):
-        return _create(layer.keras_class, config, layer.units)
+        return _create(layer.keras_class, layer.get_config(), layer.units)
     keras_class = next(base for base in cls.__mro__ if base in RECURRENT.values())
-    return _create(keras_class, config, layer.units)
+    return _create(keras_class, layer.get_config(), layer.units)
 
 
 def _create(cls: type[keras.layers.Layer], config: Config, *required: object) -> keras.layers.Layer:
@@ -100,8 +102,16 @@ def _create(cls: type[keras.layers.Layer], config: Config, *required: object) ->
     return cls.from_config({name: value for name, value in config.items() if name in names})
 
 
+def _class_named(name: str) -> type[keras.layers.Layer]:
+    """Return a recurrent layer or cell of keras_norm by its name."""
+    modules = lstm, gru, simple_rnn
+    cls: type[keras.layers.Layer] = next(vars(m)[name] for m in modules if name in vars(m))
+    return cls
+
+
 def _is_ours(cls: type[keras.layers.Layer]) -> bool:
-    return cls.__module__.startswith(f"{rnn.__name__}.")
+    """Return whether a class is of keras_norm, and not a user's subclass."""
+    return cls.__module__ in (lstm.__name__, gru.__name__, simple_rnn.__name__)
 
 
 def _static_timesteps(layer: keras.layers.Layer) -> int:
@@ -110,8 +120,8 @@ def _static_timesteps(layer: keras.layers.Layer) -> int:
     Raises:
         ValueError: the number is dynamic, or unknown because the layer is a cell.
     """
-    shape = (layer.get_build_config() or {}).get("input_shape") or ()
-    timesteps: int | None = shape[1] if len(shape) == 3 else None
+    shape: Shape = (layer.get_build_config() or {}).get("input_shape") or ()
+    timesteps = shape[1] if len(shape) == 3 else None
     if timesteps is None:
         raise ValueError(
             "norm='batch' needs the number of timesteps with their own statistics, and the length "

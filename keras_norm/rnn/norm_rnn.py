@@ -1,5 +1,6 @@
 """Base class of the normalized recurrent layers."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -10,7 +11,7 @@ from keras_norm.layers.inputs import with_features
 from keras_norm.rnn import compiled as compiled_recurrence
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
-from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
+from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 
 UNSUPPORTED = (
     "compiled=True does not support {layer_class} '{layer_name}'. It supports tanh and sigmoid, "
@@ -79,6 +80,20 @@ class NormRNN(keras.layers.RNN):
         """
         self.cell.is_restored = True
         super().build_from_config(config)
+
+    def set_weights(self, weights: Sequence[TensorLike]) -> None:
+        """Set the weights; the list has the order of `weights`.
+
+        Raises:
+            ValueError: the number of weights or a shape is wrong.
+        """
+        if 0 < len(weights) <= 3 < len(self.weights):
+            raise ValueError(
+                f"{type(self).__name__} '{self.name}' has {len(self.weights)} weights, with those "
+                f"of its norms. Received {len(weights)} weights, as a Keras layer without norms "
+                "has. To add norms to a trained Keras model, call keras_norm.convert(model)."
+            )
+        super().set_weights(weights)
 
     def get_initial_state(self, batch_size: int | Tensor) -> Tensors:
         """Return the initial states, which are zeros."""

@@ -633,3 +633,13 @@ def test_setting_an_argument_of_the_cell_on_the_layer_raises(kind):
     assert layer.dropout == 0.0
     with pytest.raises(AttributeError):
         layer.dropout = 0.5
+
+
+def test_the_weights_of_a_keras_layer_are_refused_with_the_way_to_convert_them():
+    layer = keras_norm.LayerNormLSTM(3)
+    layer.build((None, None, 4))
+    keras_layer = keras.layers.LSTM(3)
+    keras_layer.build((None, None, 4))
+    message = r"has 9 weights, .* Received 3 weights, .* call keras_norm\.convert\(model\)"
+    with pytest.raises(ValueError, match=message):
+        layer.set_weights(keras_layer.get_weights())

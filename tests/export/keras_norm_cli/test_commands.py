@@ -127,6 +127,24 @@ def test_recalibrate_writes_a_model_with_the_statistics_of_the_data(run, folder,
     assert "exists and is not overwritten" in refused(run(*arguments))
 
 
+def test_convert_writes_a_compiled_model_with_norms_and_prints_its_layers(run, tmp_path):
+    old, new = tmp_path / "old.keras", tmp_path / "new.keras"
+    model = keras.Sequential([keras.Input((4, 6)), keras.layers.LSTM(3, name="lstm")])
+    model.compile("sgd", "mae")
+    model.save(old)
+    arguments = ("convert", old, "--norm", "batch", "--where", "lstm", "--to", new)
+    status, out, err = run(*arguments)
+    assert (status, err) == (0, "")
+    assert "lstm" in out
+    assert "keras_norm.BatchNormLSTM" in out
+    converted = keras.saving.load_model(new)
+    assert converted.get_layer("lstm").max_timesteps == 4
+    assert converted.get_compile_config()["loss"] == "mae"
+    assert "exists and is not overwritten" in refused(run(*arguments))
+    wrong = ("convert", old, "--where", "gru", "--to", tmp_path / "other.keras")
+    assert "selects no layer that can be converted" in refused(run(*wrong))
+
+
 def test_a_report_never_overwrites_an_input_file(run, folder):
     err = refused(run(*CHECK, "--json", "{}/model.keras"))
     assert "would overwrite" in err
