@@ -43,7 +43,7 @@ def predict(config: Settings) -> Iterator[Measurement]:
 
 def first_step(name: str, shape: Shape) -> dict[str, float]:
     """Time the first training step of a classifier."""
-    model = _classifier(shape, models.recurrent_layer(name, shape, return_sequences=False))
+    model = classifier(name, shape)
     wall, _ = _seconds(lambda: model.train_on_batch(*_batch(shape)))
     return {settings.FIRST_STEP: wall}
 
@@ -61,7 +61,7 @@ def first_bidirectional_step(name: str, shape: Shape) -> dict[str, float]:
 
 def first_predict(name: str, shape: Shape) -> dict[str, float]:
     """Time the first predict of one batch."""
-    model = _classifier(shape, models.recurrent_layer(name, shape, return_sequences=False))
+    model = classifier(name, shape)
     wall, _ = _seconds(lambda: model.predict(_batch(shape)[0], shape.batch, verbose=0))
     return {settings.FIRST_PREDICT: wall}
 
@@ -108,6 +108,11 @@ def _task_model(name: str, task: Task) -> keras.Model:
         return _classifier(shape, layer)
     embedding = keras.layers.Embedding(WORDS, task.inputs, mask_zero=True)
     return models.compiled(keras.Input((None,)), embedding, layer, _head())
+
+
+def classifier(name: str, shape: Shape) -> keras.Model:
+    """Create a classifier with the recurrent layer of a name."""
+    return _classifier(shape, models.recurrent_layer(name, shape, return_sequences=False))
 
 
 def _classifier(shape: Shape, *layers: keras.layers.Layer) -> keras.Model:

@@ -22,7 +22,7 @@ def peaks(config: Settings) -> Iterator[Measurement]:
 def training_peak(name: str, shape: Shape) -> float:
     """Return the peak resident memory of a warm step minus the memory before the first step."""
     step = models.recurrent_step(name, shape, TRAINING)
-    built = _resident("VmRSS")
+    built = resident("VmRSS")
     timing.warm(step)
     return float(peak_during(step.run) - built)
 
@@ -38,10 +38,10 @@ def peak_during(run: Callable[[], object]) -> int:
     with contextlib.suppress(OSError):
         pathlib.Path("/proc/self/clear_refs").write_text("5")
     run()
-    return _resident("VmHWM")
+    return resident("VmHWM")
 
 
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
     """Return the resident memory of the process (VmRSS) or its peak (VmHWM), in bytes."""
     status = pathlib.Path("/proc/self/status").read_text()
     (kilobytes,) = re.findall(rf"{field}:\s+(\d+) kB", status)

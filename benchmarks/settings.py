@@ -46,6 +46,7 @@ TRAINING, INFERENCE = "training", "inference"
 FIRST_STEP, FIRST_PREDICT = "training step", "predict"
 BIDIRECTIONAL, BIDIRECTIONAL_CPU = "Bidirectional x 2", "Bidirectional, CPU"
 PREDICT, SERVED = "predict", "SavedModel"
+TRIAL, KEPT = "time per trial", "memory kept per trial"
 
 LN_LSTM, LN_GRU, BN_LSTM = "LN-LSTM", "LN-GRU", "BN-LSTM"
 RMS_LSTM, NO_NORM = "RMS-LSTM", "norm=None"
@@ -118,6 +119,8 @@ TARGETS = (
     Target("SavedModel", "served", SERVED, NO_NORM, LSTM, 0.85),
     Target("first Bidirectional step", "first", BIDIRECTIONAL, LN_LSTM, LSTM, 2.00),
     Target("first Bidirectional, CPU time", "first", BIDIRECTIONAL_CPU, LN_LSTM, LSTM, 2.00),
+    Target("time per trial", "search", TRIAL, LN_LSTM, LSTM, 1.50),
+    Target("memory kept per trial", "search", KEPT, LN_LSTM, LSTM, 1.50),
     Target("eager training step", "eager", TRAINING, LN_LSTM, LSTM, 1.50),
     Target("eager call", "eager", INFERENCE, LN_LSTM, LSTM, 1.50),
 )
@@ -133,6 +136,7 @@ SUITES = (
     "layers",
     "tflite",
     "memory",
+    "search",
 )
 
 
@@ -161,6 +165,7 @@ class Settings:
     layers: tuple[tuple[int, ...], ...]
     tflite: tuple[Shape, ...]
     memory: Shape
+    trials: int
 
 
 FULL = Settings(
@@ -195,6 +200,7 @@ FULL = Settings(
     layers=((64, 128, 256), (8192, 512)),
     tflite=(Shape(1, 128, 128, 256), Shape(1, 64, 64, 128)),
     memory=Shape(16, 1024, 256, 512),
+    trials=50,
 )
 
 QUICK = dataclasses.replace(
@@ -211,4 +217,5 @@ QUICK = dataclasses.replace(
     layers=FULL.layers[:1],
     tflite=FULL.tflite[1:],
     memory=Shape(16, 128, 64, 128),
+    trials=5,
 )

@@ -4,7 +4,16 @@ from collections.abc import Callable, Iterator
 
 import keras
 
-from benchmarks import cold_start, matrix_products, memory, models, serving, settings, tflite
+from benchmarks import (
+    cold_start,
+    matrix_products,
+    memory,
+    models,
+    search,
+    serving,
+    settings,
+    tflite,
+)
 from benchmarks.results import Measurement
 from benchmarks.settings import INFERENCE, TRAINING, Settings, Shape
 from benchmarks.timing import Variant, measure, of_group
@@ -94,4 +103,5 @@ RUN: dict[str, Callable[[Settings], Iterator[Measurement]]] = {
     "layers": layers,
     "tflite": tflite.latency,
     "memory": memory.peaks,
+    "search": search.trials,
 }

@@ -230,16 +230,18 @@ def tflite(results: Results) -> Table:
 
 
 def memory(results: Results) -> Table:
-    """Create the table of the peak memory of a training step."""
+    """Create the table of the memory of a training step, and of a search's trials."""
     rows: list[Row] = []
-    for m in results.of("memory"):
-        rows.append((_shape(m),))
+    for m in results.of("memory") + results.of("search"):
+        rows.append((f"{m.mode}, {_shape(m)}",))
         for name in m.values:
             ratio = m.ratio(name, (settings.KERAS_LSTM,))
             relative = "" if ratio is None else f"{ratio.median:.2f}"
-            rows.append((name, f"{m.median(name) / 2**20:.0f} MiB", relative))
-    note = "Peak resident memory, minus that of the built layer and its data."
-    return Table("Memory of a training step", ("", "peak", "/ keras LSTM"), tuple(rows), note)
+            value = m.median(name)
+            amount = duration(value) if m.unit == "s" else f"{value / 2**20:.3g} MiB"
+            rows.append((name, amount, relative))
+    note = "training: peak of a step. Trials: one epoch, a new number of units, clear_session."
+    return Table("Memory", ("", "measured", "/ keras LSTM"), tuple(rows), note)
 
 
 def goal_table(results: Results) -> Table:
@@ -249,7 +251,7 @@ def goal_table(results: Results) -> Table:
         for g in goals(results)
     )
     note = 'Geometric means over the shapes or tasks; rows with "worst" have the largest ratio.'
-    return Table("Goals", ("ratio of times", "measured", "at most", ""), rows, note)
+    return Table("Goals", ("ratio", "measured", "at most", ""), rows, note)
 
 
 def duration(seconds: float) -> str:

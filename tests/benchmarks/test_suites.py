@@ -110,6 +110,15 @@ def test_a_static_tflite_file_runs(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+@pytest.mark.slow
+def test_a_search_measures_time_and_memory_of_its_trials():
+    config = dataclasses.replace(TINY, trials=3)
+    time, kept = suites.RUN["search"](config)
+    assert (time.mode, time.unit) == (settings.TRIAL, "s")
+    assert (kept.mode, kept.unit) == (settings.KEPT, "bytes")
+    assert all(seconds > 0 for (seconds,) in time.values.values())
+
+
 def test_the_memory_peak_includes_freed_memory():
     idle = memory.peak_during(lambda: None)
     assert memory.peak_during(lambda: np.ones(2**24)) > idle + 100 * 2**20  # 128 MiB, freed at once
