@@ -17,7 +17,7 @@ TORCH ?= torch
 TORCH_BIN := build/torch/bin
 TORCH_STAMP := build/torch/.installed
 
-.PHONY: demo test test-all test-jax test-torch lint stubs fuzz bench bench-quick report-picture experiments clean
+.PHONY: demo test test-all test-jax test-torch lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture experiments clean
 
 demo: $(DEMO)
 	$(BIN)/python -m examples.digits
@@ -60,6 +60,13 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks run
 	$(BIN)/python -m benchmarks plot
 	$(BIN)/python -m benchmarks table
+
+# Measure the recurrent layers beside Keras' layers on JAX or PyTorch, and print a table of docs/speed.md.
+bench-jax: $(STAMP)
+	KERAS_BACKEND=jax $(BIN)/python -m benchmarks.backends
+
+bench-torch: $(TORCH_STAMP)
+	KERAS_BACKEND=torch $(TORCH_BIN)/python -m benchmarks.backends
 
 bench-quick: $(STAMP)
 	$(BIN)/python -m benchmarks run --quick

@@ -31,7 +31,7 @@ def markdown(results: Results) -> str:
     for table in markdown_tables(results):
         if not table.rows:
             continue
-        parts += [f"**{table.title}**", _markdown_rows(table)]
+        parts += [f"**{table.title}**", markdown_rows(table)]
         if table.note:
             parts.append(table.note)
     return "\n\n".join(parts)
@@ -70,7 +70,8 @@ def _rich(table: Table) -> rich.table.Table:
     return shown
 
 
-def _markdown_rows(table: Table) -> str:
+def markdown_rows(table: Table) -> str:
+    """Return the rows of a table as Markdown."""
     width = len(table.columns)
     lines = [table.columns, ("---", *["---:"] * (width - 1))]
     for row in table.rows:

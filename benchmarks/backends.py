@@ -1,0 +1,129 @@
+"""Measure recurrent layers beside Keras' LSTM and GRU on the JAX or the PyTorch backend.
+
+Usage: KERAS_BACKEND=torch python -m benchmarks.backends [ROUNDS]
+
+The program writes benchmarks/results_BACKEND.json and prints a table of docs/speed.md.
+"""
+
+import importlib
+import importlib.metadata
+import pathlib
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+
+from benchmarks import models, report, results
+from benchmarks.results import Measurement, Results
+from benchmarks.settings import (
+    BN_LSTM,
+    COMPARED,
+    KERAS_GRU,
+    KERAS_LSTM,
+    LN_GRU,
+    LN_LSTM,
+    NO_NORM,
+    PREDICT,
+    REFERENCES,
+    TRAINING,
+    Shape,
+)
+from benchmarks.tables import Table, duration
+from benchmarks.timing import Variant, geometric_mean, measure
+
+ROUNDS = 15
+SHAPES = (
+    Shape(48, 80, 40, 192),
+    Shape(8, 200, 300, 320),
+    Shape(100, 50, 16, 72),
+    Shape(20, 40, 100, 96),
+)
+OURS = (LN_LSTM, LN_GRU, BN_LSTM, NO_NORM)
+NOTE = (
+    "Time divided by the time of the Keras layer on the same backend (GRUs: keras.layers.GRU), as "
+    "the median of rounds that run all layers in turn. A training step computes the gradients of "
+    "the weights and of the inputs; predict is predict_on_batch. The first call is the time itself."
+)
+
+
+def measure_backend(rounds: int) -> Results:
+    """Measure all layers, in training and by predict, at every shape."""
+    backend = keras.backend.backend()
+    found = results.begin({"rounds": rounds, "backend": backend})
+    found.machine[backend] = importlib.metadata.version(backend)
+    for step in (training_step, predict_step):
+        step(KERAS_LSTM, Shape(2, 2, 2, 2))()  # the first call of a process sets the backend up
+    return found.with_suite("backend", _measurements(rounds))
+
+
+def _measurements(rounds: int) -> Iterator[Measurement]:
+    for mode, step in ((TRAINING, training_step), (PREDICT, predict_step)):
+        for shape in SHAPES:
+            names = (*OURS, KERAS_LSTM, KERAS_GRU)
+            variants = {name: Variant(step(name, shape)) for name in names}
+            yield Measurement.of("backend", mode, shape, measure(variants, rounds))
+            keras.backend.clear_session()
+
+
+def training_step(name: str, shape: Shape) -> Callable[[], object]:
+    """Return a function that computes the gradients of the weights and of the inputs."""
+    layer = models.recurrent_layer(name, shape)
+    layer.build((shape.batch, shape.time, shape.inputs))
+    x = _normal(shape.batch, shape.time, shape.inputs)
+    dy = _normal(shape.batch, shape.time, shape.units)
+    if keras.backend.backend() == "torch":
+        torch: Any = importlib.import_module("torch")
+        x, dy = torch.tensor(x, requires_grad=True), torch.tensor(dy)
+        sources = [x, *(weight.value for weight in layer.trainable_weights)]
+        return lambda: torch.autograd.grad(layer(x, training=True), sources, dy)
+    jax: Any = importlib.import_module("jax")
+    weights = [weight.value for weight in layer.trainable_variables]
+    rest = [weight.value for weight in layer.non_trainable_variables]
+
+    def outputs(weights: Any, x: Any) -> Any:
+        return layer.stateless_call(weights, rest, x, training=True)[0]
+
+    @jax.jit  # type: ignore[untyped-decorator]
+    def gradients(weights: Any, x: Any, dy: Any) -> Any:
+        return jax.vjp(outputs, weights, x)[1](dy)
+
+    return lambda: jax.block_until_ready(gradients(weights, x, dy))
+
+
+def predict_step(name: str, shape: Shape) -> Callable[[], object]:
+    """Return a function that calls `predict_on_batch`."""
+    inputs = keras.Input((shape.time, shape.inputs))
+    model = keras.Model(inputs, models.recurrent_layer(name, shape)(inputs))
+    x = _normal(shape.batch, shape.time, shape.inputs)
+    return lambda: model.predict_on_batch(x)
+
+
+def table(found: Results) -> Table:
+    """Create the table of the ratios, and of the first calls at the first shape."""
+    rows: list[tuple[str, ...]] = []
+    for mode in (TRAINING, PREDICT):
+        measured = found.of("backend", mode)
+        rows.append((mode,))
+        for name in OURS:
+            ratios = found.ratios("backend", mode, name, REFERENCES[COMPARED[name]])
+            rows.append((name, *(f"{r:.2f}" for r in [*ratios, geometric_mean(ratios)])))
+        rows.append((f"first call, {mode}",))
+        for name in (*OURS, KERAS_LSTM, KERAS_GRU):
+            rows.append((name, *(duration(m.first[name]) for m in measured), ""))
+    columns = ("(B, T, D, H)", *(str(tuple(shape)) for shape in SHAPES), "mean")
+    return Table(f"Layers on {found.settings['backend']}", columns, tuple(rows), NOTE)
+
+
+def _normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
+
+
+if __name__ == "__main__":
+    found = measure_backend(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    backend = found.settings["backend"]
+    found.save(pathlib.Path(f"benchmarks/results_{backend}.json"))
+    machine = {**found.machine, "backend": f"{backend} {found.machine[backend]}"}
+    print(results.describe(machine), machine["backend"], found.settings["date"], sep="; ")
+    print(report.markdown_rows(table(found)), NOTE, sep="\n\n")
