@@ -215,7 +215,7 @@ def test_a_table_lists_the_converted_layers(capsys):
 
 
 @keras.saving.register_keras_serializable(package="tests")
-class Encoder(keras.layers.Layer):
+class LSTMInCode(keras.layers.Layer):
     """A layer whose code creates an LSTM."""
 
     def __init__(self, **kwargs):
@@ -231,7 +231,11 @@ class Encoder(keras.layers.Layer):
 
 
 ERRORS = {
-    "Encoder": (lambda: sequential(Encoder(name="encoder")), {}, "'encoder/lstm' is created by"),
+    "code of a class": (
+        lambda: sequential(LSTMInCode(name="encoder")),
+        {},
+        "'encoder/lstm' is created by",
+    ),
     "no layer": (lambda: sequential(keras.layers.Dense(2)), {}, "has no layer to convert"),
     "norm": (nested, {"norm": "group"}, "norm must be 'layer', 'rms', 'batch', None"),
     "where": (nested, {"where": "decoder"}, "where='decoder' selects no layer"),

@@ -3,7 +3,7 @@
 import keras
 
 
-@keras.saving.register_keras_serializable("tests")
+@keras.saving.register_keras_serializable("own_layers")
 class Doubled(keras.layers.Layer):
     """2 x."""
 
@@ -11,7 +11,7 @@ class Doubled(keras.layers.Layer):
         return 2.0 * x
 
 
-@keras.saving.register_keras_serializable("tests")
+@keras.saving.register_keras_serializable("own_layers")
 class DoubledOnTensorFlow(keras.layers.Layer):
     """2 x on TensorFlow, and x on every other backend."""
 
@@ -19,7 +19,7 @@ class DoubledOnTensorFlow(keras.layers.Layer):
         return 2.0 * x if keras.backend.backend() == "tensorflow" else 1.0 * x
 
 
-@keras.saving.register_keras_serializable("tests")
+@keras.saving.register_keras_serializable("own_layers")
 def cubed(x):
     """Return x^3."""
     return x**3
