@@ -141,9 +141,14 @@ def release_gradients() -> None:
     In a graph, every call of `tf.custom_gradient` registers a function under a new name, and the
     registry keeps it forever. The function refers to tensors of the graph, so no training step of a
     Keras model would ever be freed. Here the graph becomes the owner of the function, and the
-    registry keeps a weak reference.
+    registry keeps a weak reference. Eager calls register nothing, so in an eager call this function
+    returns at once.
     """
+    import tensorflow as tf
     from tensorflow.python.framework.ops import gradient_registry
+
+    if tf.executing_eagerly():
+        return
 
     for name, entry in list(gradient_registry._registry.items()):
         function = entry["type"]

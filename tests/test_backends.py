@@ -1,19 +1,14 @@
 """Layers on JAX and PyTorch give the outputs and statistics of TensorFlow, and train."""
 
-import importlib.util
-import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
 import pytest
 
 import keras_norm
+from tests.backend_process import run_on_backend
 
-ROOT = pathlib.Path(__file__).parents[1]
 KINDS = ("LayerNormLSTM", "BatchNormGRU", "LayerNormSimpleRNN")
 
 LAYERS = """
@@ -74,6 +69,20 @@ np.testing.assert_allclose(variance, x.var(axis=0), rtol=1e-4)
 """
 
 
+CONVERT = """
+lstm = keras.layers.LSTM(3, kernel_initializer="zeros", recurrent_initializer="zeros")
+model = keras.Sequential([keras.Input((4, 2)), lstm, keras.layers.Dense(1)])
+x = np.random.default_rng(0).normal(size=(8, 4, 2))
+model.compile("sgd", "mse")
+before = model.predict(x, verbose=0)
+converted = keras_norm.convert(model, None, verbose=False)
+np.testing.assert_allclose(converted.predict(x, verbose=0), before, rtol=0, atol=1e-6)
+# On JAX `fit` deletes the buffers of the variables. The models must not share buffers.
+converted.fit(x, np.ones((8, 1)), verbose=0)
+np.testing.assert_array_equal(model.predict(x, verbose=0), before)
+"""
+
+
 # Each program prints its traceback, or an empty line.
 RUN = """
 import json, sys, traceback
@@ -94,28 +103,14 @@ print(json.dumps(errors))
 def errors(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, str]:
-    """Run both programs in one process on another backend; return their tracebacks."""
+    """Run all programs in one process on another backend; return their tracebacks."""
     backend = request.param
-    if importlib.util.find_spec(backend) is None:
-        pytest.skip(f"{backend} is not installed")
     folder = tmp_path_factory.mktemp(backend)
     run_layers_on_tensorflow(folder)
     recalibrate_on_tensorflow(folder)
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, str(folder), LAYERS, RECALIBRATE],
-        env={
-            **os.environ,
-            "KERAS_BACKEND": backend,
-            "PYTHONPATH": str(ROOT),
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compilation takes most of the time
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    layers, recalibrate = json.loads(done.stdout.splitlines()[-1])
-    return {"layers": layers, "recalibrate": recalibrate}
+    programs = {"layers": LAYERS, "recalibrate": RECALIBRATE, "convert": CONVERT}
+    found = run_on_backend(backend, "-c", RUN, folder, *programs.values())
+    return dict(zip(programs, found, strict=True))
 
 
 def recalibrate_on_tensorflow(folder: pathlib.Path) -> None:
@@ -165,3 +160,9 @@ def test_recalibrate_gives_the_statistics_of_tensorflow(errors: dict[str, str]) 
 
 def test_layers_give_the_outputs_of_tensorflow_and_train(errors: dict[str, str]) -> None:
     assert errors["layers"] == ""
+
+
+def test_a_converted_model_shares_no_weights_with_the_original(
+    errors: dict[str, str],
+) -> None:
+    assert errors["convert"] == ""

@@ -225,7 +225,8 @@ def test_release_gradients_frees_the_training_step_of_a_keras_model():
     graphs = {weakref.ref(g) for g in gc.get_objects() if isinstance(g, tf.Graph)}
     del model
     keras.backend.clear_session()
-    keras_internals.release_gradients()
+    with tf.Graph().as_default():
+        keras_internals.release_gradients()
     gc.collect()
     assert step() is None
     assert not any("one_step" in graph().name for graph in graphs if hasattr(graph(), "name"))
@@ -244,7 +245,8 @@ def test_release_gradients_does_not_release_the_gradients_of_a_user():
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = function(x)
-        keras_internals.release_gradients()
+        with tf.Graph().as_default():
+            keras_internals.release_gradients()
     registered = tf_ops.gradient_registry
     own = [n for n in registered.list() if n.startswith("CustomGradient-")]
     assert any(inspect.isfunction(registered.lookup(name)) for name in own)

@@ -27,12 +27,13 @@ def copy_weights(
         for each, side in zip((model, converted), zip(*pairs, strict=True), strict=True)
     )
     for source, target in zip(old, new, strict=True):
-        target.assign(source)
+        # On JAX two variables would share one buffer, which `fit` of either model deletes.
+        target.assign(ops.convert_to_numpy(source))
     for layer, replacement in pairs:
-        copy_layer_weights(layer, replacement)
+        _copy_layer_weights(layer, replacement)
 
 
-def copy_layer_weights(layer: keras.layers.Layer, replacement: keras.layers.Layer) -> None:
+def _copy_layer_weights(layer: keras.layers.Layer, replacement: keras.layers.Layer) -> None:
     """Copy the weights of a layer to its replacement, by the names of the weights."""
     source, target = (getattr(each, "cell", each) for each in (layer, replacement))
     for variable in source.weights:

@@ -16,7 +16,7 @@ from keras_norm.ops.projection import apply_masks
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.core.product import side_by_side
+from keras_norm.rnn.core.operations import side_by_side
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree
 from keras_norm.rnn.loop import Results, Statistics
 from keras_norm.typing import Tensor, Tensors

@@ -10,7 +10,7 @@ from keras.activations import sigmoid, tanh
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core.product import side_by_side
+from keras_norm.rnn.core.operations import activate, gate_gradient, side_by_side
 from keras_norm.rnn.core.recurrence import StepNorms
 from keras_norm.rnn.core.step import (
     CANDIDATE,
@@ -21,8 +21,6 @@ from keras_norm.rnn.core.step import (
     StepGradients,
     StepResult,
     Weights,
-    activate,
-    gate_gradient,
 )
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument

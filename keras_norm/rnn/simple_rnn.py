@@ -7,6 +7,7 @@ from keras.activations import tanh
 
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.core.operations import gate_gradient
 from keras_norm.rnn.core.recurrence import StepNorms
 from keras_norm.rnn.core.step import (
     CANDIDATE,
@@ -15,7 +16,6 @@ from keras_norm.rnn.core.step import (
     CellWeights,
     StepGradients,
     StepResult,
-    gate_gradient,
 )
 from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument

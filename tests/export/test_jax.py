@@ -1,20 +1,12 @@
 """Models that JAX trained are exported and checked; one process runs `export_on_jax`."""
 
-import importlib.util
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 
 from keras_norm.export import export_saved_model, open_runner
+from tests.backend_process import run_on_backend
 from tests.export.own_layers import DoubledOnTensorFlow
-
-ROOT = pathlib.Path(__file__).parents[2]
 
 pytestmark = pytest.mark.slow
 
@@ -34,22 +26,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def errors(folder):
     """Run all programs; return a dict from their names to tracebacks."""
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.export.export_on_jax", str(folder)],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": "jax",
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compilation takes most of the time
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_on_backend("jax", "-m", "tests.export.export_on_jax", folder)
 
 
 def test_a_trained_model_is_exported_and_its_files_pass_the_check(errors):

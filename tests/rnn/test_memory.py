@@ -31,7 +31,8 @@ def train_and_delete(layer):
     del model, layer
     keras.backend.clear_session()
     without_xla.traced.cache_clear()
-    release_gradients()
+    with tf.Graph().as_default():
+        release_gradients()
 
 
 @pytest.mark.parametrize("compiled", ["auto", False])

@@ -6,12 +6,9 @@ import keras
 from keras import ops
 
 from keras_norm.ops.sample_norm import SampleNorm, row_mean
+from keras_norm.rnn.core.operations import side_by_side, split_columns
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
 from keras_norm.typing import Tensor, Tensors
-
-ON_TORCH = keras.backend.backend() == "torch"
-if ON_TORCH:
-    from keras_norm.rnn.core import torch_ops
 
 # A group uses the Gram matrix if it has more columns than GRAM_RATIO times the features of x. On
 # TensorFlow and JAX the gates of an LSTM (4 * units) are faster with the Gram matrix of U, and the
@@ -174,24 +171,6 @@ def recurrent_product(recurrence: Recurrence, weights: Tree) -> Product:
     """Return the product h U."""
     inputs = max(recurrence.recurrent_masks, 1)
     return Product(recurrence.recurrent, weights["recurrent_kernel"], weights["gamma"], inputs)
-
-
-def side_by_side(arrays: list[Tensor]) -> Tensor:
-    """Concatenate the columns of arrays."""
-    if len(arrays) == 1:
-        return arrays[0]
-    return torch_ops.side_by_side(arrays) if ON_TORCH else ops.concatenate(arrays, axis=-1)
-
-
-def split_columns(a: Tensor, widths: list[int]) -> list[Tensor]:
-    """Split the columns of an array into groups of these widths."""
-    if len(widths) == 1:
-        return [a]
-    if ON_TORCH:
-        return torch_ops.split_columns(a, widths)
-    ends = [sum(widths[: k + 1]) for k in range(len(widths) - 1)]
-    groups: list[Tensor] = ops.split(a, ends, axis=-1)
-    return groups
 
 
 def _multiply(x: Tensor, kernel: Tensor) -> Tensor:

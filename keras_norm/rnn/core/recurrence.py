@@ -58,6 +58,12 @@ class FusedNorm:
         """Return the normalized `a` times gamma plus beta, and the statistics of `a`."""
         raise NotImplementedError
 
+    def statistics(
+        self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
+    ) -> Tensors:
+        """Compute the statistics of `a`; `unmasked` and `moving` are unused."""
+        return self.normalize(a, None, None)[1]
+
 
 class Slot(NamedTuple):
     """The position of a norm in a cell: its name, its number of features, and its norm or None."""

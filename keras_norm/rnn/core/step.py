@@ -1,17 +1,11 @@
-"""The step of a cell: its weights, its results, and the activation of all gates at once."""
+"""The types of a cell's step: its weights, its results, and the functions that it receives."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-import keras
-import numpy as np
 from keras import ops
 
 from keras_norm.typing import Tensor, Tensors
-
-ON_TORCH = keras.backend.backend() == "torch"
-if ON_TORCH:
-    from keras_norm.rnn.core import torch_ops
 
 GATE = "gate"  # sigmoid, `recurrent_activation`
 CANDIDATE = "candidate"  # tanh, `activation`
@@ -78,39 +72,3 @@ class StepGradients(NamedTuple):
     u: Tensors
     states: list[Tensor | None]
     weights: dict[str, Tensor]
-
-
-def activate(z: Tensor, kinds: Sequence[str]) -> Tensors:
-    """Activate all gates with one tanh, because sigmoid(z) = tanh(z / 2) / 2 + 1 / 2.
-
-    A compiler computes one elementwise kernel for all gates. If each gate had its own function, the
-    kernel of each consumer would compute the gate again.
-
-    Args:
-        z: pre-activations (..., len(kinds) * units).
-        kinds: `GATE` or `CANDIDATE` for each gate.
-    """
-    if ON_TORCH:
-        return torch_ops.activate(z, [kind == GATE for kind in kinds])
-    units = z.shape[-1] // len(kinds)
-    if set(kinds) == {CANDIDATE}:
-        gates = ops.tanh(z)
-    else:
-        factor = np.repeat([0.5 if kind == GATE else 1.0 for kind in kinds], units)
-        shift = np.repeat([0.5 if kind == GATE else 0.0 for kind in kinds], units)
-        a, d = (ops.convert_to_tensor(v, dtype=z.dtype) for v in (factor, shift))
-        gates = a * ops.tanh(a * z) + d
-    return [gates] if len(kinds) == 1 else ops.split(gates, len(kinds), axis=-1)
-
-
-def gate_gradient(kind: str, y: Tensor, dy: Tensor) -> Tensor:
-    """Compute the gradient of a gate's pre-activation.
-
-    Args:
-        kind: `GATE` or `CANDIDATE`.
-        y: the activated gate.
-        dy: gradient of `y`.
-    """
-    if ON_TORCH:
-        return torch_ops.gate_gradient(y, dy, kind == GATE)
-    return dy * y * (1.0 - y) if kind == GATE else dy * (1.0 - y * y)

@@ -1,7 +1,6 @@
 """Norms of a recurrence as single operations of PyTorch."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
@@ -59,12 +58,6 @@ class FusedLayerNorm(FusedNorm):
         y, mean, r = torch.native_layer_norm(a, a.shape[-1:], gamma, beta, self.epsilon)
         return y, [mean, r]
 
-    def statistics(
-        self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
-    ) -> Tensors:
-        """Compute the statistics of `a`; `unmasked` and `moving` are unused."""
-        return self.normalize(a, None, None)[1]
-
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
         """Normalize `a`, and multiply by gamma; the statistics are unused."""
         return self.normalize(a, gamma, None)[0]
@@ -105,12 +98,6 @@ class FusedTimestepNorm(FusedNorm):
         """Return the normalized `a` times gamma plus beta, and the statistics of `a`."""
         y, mean, r = torch.native_batch_norm(a, gamma, beta, None, None, True, 0.0, self.epsilon)
         return y, [mean, r]
-
-    def statistics(
-        self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
-    ) -> Tensors:
-        """Compute the statistics of `a`; `unmasked` and `moving` are unused."""
-        return self.normalize(a, None, None)[1]
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
         """Normalize `a` with its statistics, and multiply by gamma."""

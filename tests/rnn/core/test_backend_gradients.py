@@ -3,26 +3,16 @@
 One process for each backend runs all comparisons of `compare_on_backend`.
 """
 
-import importlib.util
-import json
-import os
-import pathlib
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 
 import keras_norm
-
-ROOT = pathlib.Path(__file__).parents[3]
+from tests.backend_process import run_on_backend
 
 
 @pytest.fixture(scope="module", params=["jax", "torch"])
 def backend(request):
-    if importlib.util.find_spec(request.param) is None:
-        pytest.skip(f"{request.param} is not installed")
     return request.param
 
 
@@ -35,20 +25,7 @@ def folder(backend, tmp_path_factory):
 def errors(backend, folder):
     """Run all comparisons; return a dict from comparisons to tracebacks."""
     train_and_save(folder)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.rnn.core.compare_on_backend", str(folder)],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "KERAS_BACKEND": backend,
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compilation takes most of the time
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return run_on_backend(backend, "-m", "tests.rnn.core.compare_on_backend", folder)
 
 
 def train_and_save(folder):

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import TimestepNorm
+from keras_norm.rnn.core.operations import activate
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, StepNorms
-from keras_norm.rnn.core.step import activate
 from tests.rnn.kinds import GRU, LSTM, SIMPLE_RNN
 
 BATCH, UNITS = 3, 2

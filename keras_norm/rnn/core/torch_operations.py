@@ -7,24 +7,25 @@ from collections.abc import Sequence
 
 import torch
 
+from keras_norm.rnn.core.step import GATE
 from keras_norm.typing import Tensor, Tensors
 
 MINUS_ONE = torch.tensor(-1.0, device="cpu")
 
 
-def activate(z: Tensor, are_gates: Sequence[bool]) -> Tensors:
+def activate(z: Tensor, kinds: Sequence[str]) -> Tensors:
     """Activate groups of columns by sigmoid (gates) or tanh (candidates).
 
     tanh(z) = 2 sigmoid(2 z) - 1. On a CPU, PyTorch's tanh takes five times as long as its sigmoid.
     """
-    if len(are_gates) == 1:
-        return [z.sigmoid() if are_gates[0] else _tanh(z)]
+    if len(kinds) == 1:
+        return [z.sigmoid() if kinds[0] == GATE else _tanh(z)]
     # One operation activates all gates. The columns of candidates are then computed again.
-    units = z.shape[-1] // len(are_gates)
-    activated = z.sigmoid().chunk(len(are_gates), -1)
+    units = z.shape[-1] // len(kinds)
+    activated = z.sigmoid().chunk(len(kinds), -1)
     return [
-        y if is_gate else _tanh(z.narrow(-1, k * units, units))
-        for k, (y, is_gate) in enumerate(zip(activated, are_gates, strict=True))
+        y if kind == GATE else _tanh(z.narrow(-1, k * units, units))
+        for k, (y, kind) in enumerate(zip(activated, kinds, strict=True))
     ]
 
 
@@ -33,18 +34,19 @@ def _tanh(z: Tensor) -> Tensor:
     return torch.add(MINUS_ONE, (z + z).sigmoid_(), alpha=2)
 
 
-def gate_gradient(y: Tensor, dy: Tensor, is_gate: bool) -> Tensor:
+def gate_gradient(kind: str, y: Tensor, dy: Tensor) -> Tensor:
     """Compute the gradient of z from that of y = sigmoid(z) or y = tanh(z)."""
-    through = torch.ops.aten.sigmoid_backward if is_gate else torch.ops.aten.tanh_backward
+    of_gate, of_candidate = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+    through = of_gate if kind == GATE else of_candidate
     dz: Tensor = through(dy, y)
     return dz
 
 
 def side_by_side(arrays: list[Tensor]) -> Tensor:
     """Concatenate the columns of arrays."""
-    return torch.cat(arrays, -1)
+    return arrays[0] if len(arrays) == 1 else torch.cat(arrays, -1)
 
 
 def split_columns(a: Tensor, widths: list[int]) -> list[Tensor]:
     """Split the columns of an array into groups of these widths."""
-    return list(a.split(widths, -1))
+    return [a] if len(widths) == 1 else list(a.split(widths, -1))
