@@ -81,7 +81,8 @@ def test_norms_with_other_equations_are_refused(options, received):
     norms = {slot: keras_norm.LayerNormalization() for slot in ("kernel_norm", "recurrent_norm")}
     norms["state_norm"] = keras_norm.LayerNormalization(**options)
     layer = keras_norm.NormLSTM(UNITS, norms, normalize_carry=True)
-    reason = rf"state_norm has {received}.*LayerNormalization\(epsilon=0.001\).*norm_epsilon"
+    layer.build((None, 5, FEATURES))
+    reason = rf"'state_norm' with {received}.*LayerNormalization\(epsilon=0.001\).*norm_epsilon"
     with pytest.raises(ValueError, match=reason):
         load_addons_weights(layer, addons_weights())
 
@@ -109,6 +110,7 @@ def test_another_layer_is_refused():
     ids=["carries c", "joint", "another norm", "no norm"],
 )
 def test_a_layer_with_other_equations_is_refused(layer):
+    layer.build((None, 5, FEATURES))
     with pytest.raises(ValueError, match="Create the layer as NormLSTM"):
         load_addons_weights(layer, addons_weights())
 
@@ -128,7 +130,7 @@ def test_weights_of_another_shape_are_refused_and_no_weight_changes():
     layer, weights = addons_layer(), addons_weights()
     before = layer.get_weights()
     weights[-1] = np.zeros(UNITS + 1)
-    with pytest.raises(ValueError, match=r"state_norm/beta must have the shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"'state_norm/beta' must have the shape \(4,\)"):
         load_addons_weights(layer, weights)
     for old, new in zip(before, layer.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)

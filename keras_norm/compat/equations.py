@@ -1,0 +1,111 @@
+"""Check that a layer computes the equations of another library's layer."""
+
+from collections.abc import Mapping
+
+import keras
+
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.rnn.cell import NormCell
+from keras_norm.typing import Config
+
+# Packages whose classes have known equations.
+KNOWN = ("keras.", "keras_norm.")
+LAYER_NORM: Config = {"epsilon_placement": "inside", "ddof": 0, "rms_scaling": False}
+
+
+def describe(layer: keras.layers.Layer) -> str:
+    """Return the class and the name of a layer, for messages."""
+    return f"{type(layer).__name__} '{layer.name}'"
+
+
+def require_built(layer: keras.layers.Layer) -> None:
+    """Raise a ValueError if a layer is not built."""
+    if not layer.built:
+        raise ValueError(
+            f"{describe(layer)} is not built, so it has no weights. Build it, or call it once, "
+            "before you load weights."
+        )
+
+
+def require_known_class(layer: keras.layers.Layer) -> None:
+    """Raise a TypeError if a layer is of a custom class, whose equations are unknown."""
+    if not type(layer).__module__.startswith(KNOWN):
+        raise TypeError(
+            f"{describe(layer)} is of a custom class, so its equations are unknown. Use a layer of "
+            "Keras or of keras_norm, or call set_weights of your layer."
+        )
+
+
+def recurrent_cell(layer: keras.layers.Layer) -> keras.layers.Layer:
+    """Return the cell of a built recurrent layer; a cell is its own cell.
+
+    Raises:
+        TypeError: the layer or the cell is of a custom class.
+        ValueError: the cell is not built.
+    """
+    cell = getattr(layer, "cell", layer)
+    require_known_class(layer)
+    require_known_class(cell)
+    require_built(cell)
+    return cell
+
+
+def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Return the forward and the backward layer of `Bidirectional`, or the layer itself.
+
+    Raises:
+        ValueError: the forward layer reads backwards. No layer of PyTorch or Flax does.
+    """
+    layers = [layer]
+    if isinstance(layer, keras.layers.Bidirectional):
+        layers = [layer.forward_layer, layer.backward_layer]
+    if getattr(layers[0], "go_backwards", False):
+        raise ValueError(
+            f"{describe(layers[0])} reads sequences backwards, and the weights are those of a "
+            "layer that reads them forwards. Create it with go_backwards=False."
+        )
+    return layers
+
+
+def require_options(
+    layer: keras.layers.Layer, options: Mapping[str, object], source: str, advice: str
+) -> None:
+    """Raise a ValueError if the configuration of a layer has other options.
+
+    Args:
+        layer: a layer or a cell.
+        options: values by the names of constructor arguments, as `get_config` returns them. An
+            argument that the layer does not have is ignored.
+        source: the layer of the other library, such as "nn.GRU".
+        advice: the layer to create, such as "Create the layer as GRU(units)".
+    """
+    config = layer.get_config()
+    different = [key for key, value in options.items() if config.get(key, value) != value]
+    if different:
+        raise ValueError(
+            f"{source} has {', '.join(f'{key}={options[key]!r}' for key in different)}. Received "
+            f"{describe(layer)} with {', '.join(f'{key}={config[key]!r}' for key in different)}. "
+            f"{advice}."
+        )
+
+
+def require_layer_norms(
+    cell: NormCell, options: Mapping[str, object], source: str, advice: str
+) -> None:
+    """Raise a ValueError if not all slots of a cell have a LayerNormalization with the options.
+
+    Args:
+        cell: a built cell.
+        options: values by the names of arguments of `LayerNormalization`, such as `epsilon`.
+        source: the cell of the other library, such as "tfa.rnn.LayerNormLSTMCell".
+        advice: the layer to create.
+    """
+    norms = cell.slot_layers()
+    wrong = [slot for slot in cell.SLOTS if not isinstance(norms.get(slot), LayerNormalization)]
+    if wrong:
+        raise ValueError(
+            f"{source} has a LayerNormalization in every slot. Received {describe(cell)} without "
+            f"it in {', '.join(wrong)}. {advice}."
+        )
+    for norm in norms.values():
+        require_options(norm, {**LAYER_NORM, **options}, source, advice)

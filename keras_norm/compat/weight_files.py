@@ -1,0 +1,89 @@
+"""Read files of weights that another library wrote, without pickle."""
+
+import os
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+
+from keras_norm.typing import Arrays
+
+SAVE_WITH_TORCH = "safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
+SAVE_WITH_FLAX = (
+    "safetensors.flax.save_file(flax.traverse_util.flatten_dict(params, sep='/'), "
+    "'model.safetensors')"
+)
+# Endings of files that contain a pickle, or another format of a library.
+FOREIGN = {
+    **dict.fromkeys((".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"), SAVE_WITH_TORCH),
+    ".msgpack": SAVE_WITH_FLAX,
+}
+
+
+def read_weights(path: str | os.PathLike[str]) -> Arrays:
+    """Read the arrays of a .safetensors file or of a .npz file, by name.
+
+    Nothing is ever unpickled: the pickle of a .pt file runs the code that it contains.
+
+    Args:
+        path: a .safetensors file, as PyTorch, Flax and Hugging Face write it, or a .npz file.
+
+    Returns:
+        A dict from names to arrays.
+
+    Raises:
+        ValueError: a file of another format, or a damaged file.
+        ModuleNotFoundError: the package safetensors is not installed.
+        OSError: the file cannot be read.
+
+    Example:
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "model.npz")
+    >>> np.savez(path, weight=np.ones(2))
+    >>> read_weights(path)
+    {'weight': array([1., 1.])}
+    """
+    path = pathlib.Path(path)
+    readers: dict[str, Callable[[pathlib.Path], Arrays]] = {
+        ".safetensors": _read_safetensors,
+        ".npz": _read_npz,
+    }
+    ending = path.suffix.lower()
+    if ending not in readers:
+        save = FOREIGN.get(ending, SAVE_WITH_TORCH)
+        raise ValueError(
+            "Weights are read from .safetensors files and .npz files only, because a pickle runs "
+            f"the code that it contains. Received: '{path}'. Load the file with the library that "
+            f"wrote it, and write a .safetensors file: {save}."
+        )
+    return readers[ending](path)
+
+
+def _read_safetensors(path: pathlib.Path) -> Arrays:
+    try:
+        import safetensors.numpy
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "The package safetensors is not installed, which reads .safetensors files. Run: pip "
+            "install safetensors.",
+            name=error.name,
+        ) from error
+    try:
+        arrays: Arrays = safetensors.numpy.load_file(path)
+    except safetensors.SafetensorError as error:
+        raise ValueError(f"'{path}' is not a safetensors file, or is damaged: {error}.") from error
+    return arrays
+
+
+def _read_npz(path: pathlib.Path) -> Arrays:
+    # A damaged .npz file raises one of many errors: of NumPy, of zipfile, of zlib.
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"'{path}' is not a .npz file of arrays, or is damaged: {error} Write it with "
+            "numpy.savez, without objects."
+        ) from error

@@ -1,0 +1,129 @@
+"""Entries of another library become the values of all variables, or of none."""
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+
+from keras_norm.compat.named_weights import Assignment, assign_weights, named_entries, to_array
+
+
+@pytest.fixture
+def dense():
+    layer = keras.layers.Dense(3, name="head")
+    layer.build((None, 2))
+    return layer
+
+
+def assignments(layer):
+    return [
+        Assignment(layer.kernel, {"head.weight": (3, 2)}, np.transpose),
+        Assignment(layer.bias, {"head.b1": (3,), "head.b2": (3,)}, np.add),
+    ]
+
+
+def entries(**changes):
+    rng = np.random.default_rng(0)
+    given = {"head.weight": rng.normal(size=(3, 2)), "head.b1": np.ones(3), "head.b2": np.ones(3)}
+    return {name: a for name, a in (given | changes).items() if a is not None}
+
+
+def test_a_value_is_computed_from_all_its_entries(dense):
+    given = entries()
+    assign_weights(assignments(dense), given, "PyTorch")
+    np.testing.assert_allclose(dense.kernel, given["head.weight"].T, rtol=1e-6)
+    np.testing.assert_array_equal(dense.bias, np.full(3, 2.0))
+
+
+def test_ignored_entries_need_no_variable(dense):
+    assign_weights(assignments(dense), entries(count=np.zeros(())), "PyTorch", ["count"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"head.b2": None}, r"Missing entries: head\.b2\. Pass every layer"),
+        ({"tail": np.ones(2)}, r"Entries without a layer: tail\. Pass every layer"),
+        ({"head.b1": None, "x": 1}, r"Missing entries: head\.b1\. Entries without a layer: x\."),
+        ({"head.weight": np.ones((2, 3))}, r"'head\.weight' must have the shape \(3, 2\)\. Receiv"),
+        ({"head.weight": np.ones((2, 3))}, r"transposed: pass its transpose, for 'head/kernel'"),
+        ({"head.b2": np.ones(4)}, r"Received shape \(4,\).*variable 'head/bias' the sizes"),
+        ({f"x{k}": 1 for k in range(10)}, r"x7 and 2 more"),
+    ],
+)
+def test_entries_that_do_not_fit_are_named_and_no_variable_changes(changes, message, dense):
+    before = dense.get_weights()
+    with pytest.raises(ValueError, match=message) as refusal:
+        assign_weights(assignments(dense), entries(**changes), "PyTorch")
+    assert "\n" not in str(refusal.value)
+    for old, new in zip(before, dense.get_weights(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_the_prefix_of_the_names_is_suggested(dense):
+    given = {f"module.{name}": entry for name, entry in entries().items()}
+    with pytest.raises(ValueError, match=r"Pass prefix='module\.'"):
+        assign_weights(assignments(dense), given, "PyTorch")
+
+
+def test_nested_dicts_are_flattened():
+    nested = {"cell": {"i": {"kernel": 1.0}, "h": {"bias": 2.0}}, "head": 3.0}
+    expected = {"cell/i/kernel": 1.0, "cell/h/bias": 2.0, "head": 3.0}
+    assert named_entries(nested, "/") == expected
+    assert named_entries(nested, "/", "cell/i") == {"cell/i/kernel": 1.0}
+
+
+def test_a_file_is_read(tmp_path):
+    np.savez(tmp_path / "w.npz", bias=np.ones(2))
+    np.testing.assert_array_equal(named_entries(tmp_path / "w.npz", ".")["bias"], np.ones(2))
+
+
+def test_a_prefix_without_entries_is_refused_with_the_names_that_exist():
+    with pytest.raises(ValueError, match=r"prefix 'decoder'\. Received the entries: encoder\.w"):
+        named_entries({"encoder": {"w": 1.0}}, ".", "decoder")
+
+
+def test_weights_that_are_neither_a_dict_nor_a_file_are_refused():
+    with pytest.raises(TypeError, match=r"must be a dict of arrays.*Received: list"):
+        named_entries([1.0], ".")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("float64", "float64"), ("float32", "float32"), ("float16", "float32"), ("int64", "float32")],
+)
+def test_arrays_become_float32_or_stay_float64(dtype, expected):
+    assert to_array(np.ones(2, dtype)).dtype == expected
+
+
+def test_bfloat16_becomes_float32():
+    array = to_array(np.array([1.5]).astype(ml_dtypes.bfloat16))
+    assert array.dtype == "float32"
+    np.testing.assert_array_equal(array, [1.5])
+
+
+class FakeTensor:
+    """The methods of a PyTorch tensor on a GPU, in bfloat16, which NumPy does not have."""
+
+    dtype = "torch.bfloat16"
+    shape = (2,)
+
+    def __init__(self, *calls):
+        self.calls = calls
+
+    def detach(self):
+        return FakeTensor(*self.calls, "detach")
+
+    def cpu(self):
+        return FakeTensor(*self.calls, "cpu")
+
+    def float(self):
+        return FakeTensor(*self.calls, "float")
+
+    def __array__(self, dtype=None, copy=None):
+        assert self.calls == ("detach", "cpu", "float")
+        return np.array([1.0, 2.0])
+
+
+def test_a_tensor_of_pytorch_is_copied_to_the_cpu_and_becomes_a_float():
+    np.testing.assert_array_equal(to_array(FakeTensor()), [1.0, 2.0])
