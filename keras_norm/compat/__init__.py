@@ -1,6 +1,15 @@
-"""Load weights that another library trained: PyTorch, TensorFlow Addons."""
+"""Load weights that another library trained."""
 
 from keras_norm.compat.addons_weights import load_addons_weights
+from keras_norm.compat.biased_layer_norm import BiasedLayerNormalization
+from keras_norm.compat.flax_weights import load_flax_weights
+from keras_norm.compat.kiros_weights import load_kiros_weights
 from keras_norm.compat.weight_files import read_weights
 
-__all__ = ["load_addons_weights", "read_weights"]
+__all__ = [
+    "BiasedLayerNormalization",
+    "load_addons_weights",
+    "load_flax_weights",
+    "load_kiros_weights",
+    "read_weights",
+]

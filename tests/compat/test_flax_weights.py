@@ -1,0 +1,297 @@
+"""Loading weights of Flax modules, compared with outputs that Flax computed (`record_flax.py`)."""
+
+import pathlib
+import pickle
+
+import keras
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import keras_norm
+from keras_norm.compat import load_flax_weights
+
+FEATURES, UNITS, TOKENS = 3, 4, 7
+LENGTHS = np.array([5, 3])
+ATOL = 1e-6
+LAYERS = {
+    "LSTMCell": [keras.layers.LSTM, keras_norm.NormLSTM],
+    "OptimizedLSTMCell": [keras.layers.LSTM, keras_norm.NormLSTM],
+    "GRUCell": [keras.layers.GRU, keras_norm.NormGRU],
+    "SimpleCell": [keras.layers.SimpleRNN, keras_norm.NormSimpleRNN],
+}
+CASES = [(api, cell, cls) for api in ("linen", "nnx") for cell in LAYERS for cls in LAYERS[cell]]
+
+
+@pytest.fixture(scope="module")
+def records():
+    path = pathlib.Path(__file__).parents[1] / "data" / "flax_weights.npz"
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
+
+
+def record(records, case):
+    """Return the inputs, the outputs and the weights that Flax computed."""
+    prefix = f"{case}|weights|"
+    weights = {n.removeprefix(prefix): w for n, w in records.items() if n.startswith(prefix)}
+    return records[f"{case}|inputs"], records[f"{case}|outputs"], weights
+
+
+def nest(weights):
+    """Return names such as "lstm/ii/kernel" as nested dicts, as a linen module has them."""
+    nested = {}
+    for name, weight in weights.items():
+        *path, last = name.split("/")
+        node = nested
+        for part in path:
+            node = node.setdefault(part, {})
+        node[last] = weight
+    return nested
+
+
+def built(layer, features=FEATURES):
+    layer.build((None, 5, features))
+    return layer
+
+
+def assert_equal(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize(("api", "cell", "cls"), CASES)
+def test_a_recurrent_layer_computes_the_outputs_of_flax(api, cell, cls, records):
+    x, outputs, weights = record(records, f"{api} {cell}")
+    layer = built(cls(UNITS, return_sequences=True))
+    load_flax_weights(layer, nest(weights))
+    assert_equal(layer(x), outputs)
+
+
+@pytest.mark.parametrize(("api", "cell", "cls"), CASES)
+def test_bidirectional_computes_the_outputs_of_flax(api, cell, cls, records):
+    x, outputs, weights = record(records, f"{api} Bidirectional {cell}")
+    layer = built(keras.layers.Bidirectional(cls(UNITS, return_sequences=True)))
+    load_flax_weights(layer, nest(weights))
+    assert_equal(layer(x), outputs)
+
+
+def test_a_cell_alone_is_loaded(records):
+    x, outputs, weights = record(records, "linen GRUCell")
+    cell = keras_norm.NormGRUCell(UNITS)
+    layer = built(keras.layers.RNN(cell, return_sequences=True))
+    load_flax_weights(cell, nest(weights))
+    assert_equal(layer(x), outputs)
+
+
+def create_model():
+    return {
+        "embedding": keras.layers.Embedding(TOKENS, FEATURES),
+        "encoder": keras.layers.Bidirectional(keras_norm.NormLSTM(UNITS, return_sequences=True)),
+        "layer": keras_norm.LayerNormalization(epsilon=1e-6),
+        "decoder": keras_norm.NormGRU(UNITS, return_sequences=True, go_backwards=True),
+        "rms": keras_norm.RMSNormalization(),
+        "batch": keras_norm.BatchNormalization(epsilon=1e-5),
+        "head": keras.layers.TimeDistributed(keras.layers.Dense(2)),
+    }
+
+
+def run_model(model, tokens):
+    """Run all layers in their order, with masks after LENGTHS."""
+    mask = np.arange(tokens.shape[1]) < LENGTHS[:, None]
+    x = model["layer"](model["encoder"](model["embedding"](tokens), mask=mask))
+    x = keras.ops.flip(model["decoder"](x, mask=mask), axis=1)
+    return np.asarray(model["head"](model["batch"](model["rms"](x)))), mask
+
+
+def linen_names(model):
+    """Return the layers of a compact linen model by the names that Flax gives the modules."""
+    return {
+        "Embed_0": model["embedding"],
+        "OptimizedLSTMCell_0": model["encoder"].forward_layer,
+        "OptimizedLSTMCell_1": model["encoder"].backward_layer,
+        "LayerNorm_0": model["layer"],
+        "GRUCell_0": model["decoder"],
+        "RMSNorm_0": model["rms"],
+        "BatchNorm_0": model["batch"],
+        "Dense_0": model["head"],
+    }
+
+
+def nnx_names(model):
+    names = ("embed", "encoder", "norm", "decoder", "rms", "batch", "heads/0")
+    return dict(zip(names, model.values(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("api", "name_layers"), [("linen", linen_names), ("nnx", nnx_names)], ids=["linen", "nnx"]
+)
+def test_a_whole_model_computes_the_outputs_of_flax(api, name_layers, records):
+    tokens, outputs, weights = record(records, f"{api} model")
+    model = create_model()
+    run_model(model, tokens)
+    load_flax_weights(name_layers(model), nest(weights))
+    actual, mask = run_model(model, tokens)
+    assert_equal(actual[mask], outputs[mask])
+
+
+def write_npz(path, weights):
+    np.savez(path, **weights)
+
+
+def write_safetensors(path, weights):
+    safetensors.numpy.save_file(weights, path)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [("w.npz", write_npz), ("w.safetensors", write_safetensors)]
+)
+@pytest.mark.parametrize("separator", ["/", "."])
+def test_a_file_is_loaded(name, write, separator, records, tmp_path):
+    x, outputs, weights = record(records, "linen LSTMCell")
+    write(tmp_path / name, {name.replace("/", separator): w for name, w in weights.items()})
+    layer = built(keras.layers.LSTM(UNITS, return_sequences=True))
+    load_flax_weights(layer, tmp_path / name)
+    assert_equal(layer(x), outputs)
+
+
+@pytest.mark.parametrize("prefix", ["decoder", "decoder/", "decoder/cell"])
+def test_a_prefix_selects_a_module(prefix, records):
+    _, _, weights = record(records, "nnx model")
+    layer = built(keras.layers.GRU(UNITS), 2 * UNITS)
+    load_flax_weights(layer, nest(weights), prefix)
+    r, z, n = np.split(weights["decoder/cell/dense_h/kernel"], 3, axis=1)
+    assert_equal(layer.cell.recurrent_kernel, np.concatenate([z, r, n], axis=1))
+
+
+def test_bfloat16_weights_are_loaded(records):
+    _, _, weights = record(records, "linen LSTMCell")
+    layer = built(keras.layers.LSTM(UNITS))
+    load_flax_weights(layer, {n: w.astype(ml_dtypes.bfloat16) for n, w in weights.items()})
+    expected = weights["params/cell/ii/kernel"].astype(ml_dtypes.bfloat16).astype("float32")
+    np.testing.assert_array_equal(layer.cell.kernel[:, :UNITS], expected)
+
+
+def lstm_weights():
+    rng = np.random.default_rng(0)
+    gates = {"ii": FEATURES, "if": FEATURES, "ig": FEATURES, "io": FEATURES}
+    gates |= {"hi": UNITS, "hf": UNITS, "hg": UNITS, "ho": UNITS}
+    kernels = {f"{gate}/kernel": rng.normal(size=(rows, UNITS)) for gate, rows in gates.items()}
+    return kernels | {f"{gate}/bias": rng.normal(size=UNITS) for gate in list(gates)[4:]}
+
+
+def refusal(layers, weights, error=ValueError, **options):
+    """Return the message, and assert that it has one line and that all layers are unchanged."""
+    targets = [layers] if isinstance(layers, keras.layers.Layer) else list(layers.values())
+    before = [layer.get_weights() for layer in targets]
+    with pytest.raises(error) as refusal:
+        load_flax_weights(layers, weights, **options)
+    for layer, old in zip(targets, before, strict=True):
+        for a, b in zip(layer.get_weights(), old, strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"hf/bias": None}, "Missing entries: hf/bias."),
+        ({"head/kernel": np.ones((4, 2))}, "Entries without a layer: head/kernel."),
+        ({"ii/kernel": np.ones((UNITS, FEATURES))}, "'ii/kernel' must have the shape (3, 4)"),
+        ({"ii/kernel": np.ones((UNITS, FEATURES))}, "is transposed"),
+        ({"ho/kernel": np.ones((5, 5))}, "Give the layer of the variable"),
+    ],
+    ids=["missing", "additional", "transposed", "advice", "other units"],
+)
+def test_entries_that_do_not_fit_are_named(changes, reason):
+    weights = {n: w for n, w in (lstm_weights() | changes).items() if w is not None}
+    head = keras.layers.Dense(2, name="other")
+    layers = {"": built(keras.layers.LSTM(UNITS)), "other": built(head)}
+    weights |= {"other/kernel": np.ones((FEATURES, 2)), "other/bias": np.ones(2)}
+    assert reason in refusal(layers, weights)
+
+
+def test_the_prefix_of_a_module_is_suggested():
+    weights = {f"encoder/{name}": weight for name, weight in lstm_weights().items()}
+    message = refusal(built(keras.layers.LSTM(UNITS)), weights)
+    assert "Pass prefix='encoder/'" in message
+
+
+def test_a_layer_with_a_norm_inside_is_refused():
+    message = refusal(built(keras_norm.LayerNormLSTM(UNITS)), lstm_weights())
+    assert "LSTMCell has no norm" in message
+    assert "norms in kernel_norm, recurrent_norm, state_norm. Load" in message
+    assert "keras_norm.convert(model, 'layer')" in message
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (keras.layers.GRU(UNITS, reset_after=False), "with reset_after=False"),
+        (keras.layers.LSTM(UNITS, use_bias=False), "with use_bias=False"),
+    ],
+    ids=["reset_after", "use_bias"],
+)
+def test_a_recurrent_layer_with_other_equations_is_refused(layer, reason):
+    assert reason in refusal(built(layer), lstm_weights())
+
+
+@pytest.mark.parametrize(
+    ("layer", "epsilon", "reason"),
+    [
+        (keras.layers.LayerNormalization(), None, "LayerNorm has epsilon=1e-06. Received Lay"),
+        (keras.layers.BatchNormalization(), None, "BatchNorm has epsilon=1e-05. Received Bat"),
+        (keras_norm.RMSNormalization(), 1e-3, "RMSNorm has epsilon=0.001. Received RMS"),
+        (keras_norm.LayerNormalization(epsilon=1e-6, ddof=1), None, "with ddof=1"),
+        (keras_norm.BatchNormalization(epsilon=1e-5, debias=True), None, "with debias=True"),
+    ],
+)
+def test_a_norm_with_another_equation_is_refused(layer, epsilon, reason):
+    weights = {name: np.ones(FEATURES) for name in ("scale", "bias", "mean", "var")}
+    assert reason in refusal(built(layer), weights, epsilon=epsilon)
+
+
+def test_the_epsilon_of_a_module_is_accepted():
+    layer = built(keras.layers.LayerNormalization(epsilon=1e-3))
+    load_flax_weights(layer, {"scale": np.full(3, 2.0), "bias": np.full(3, 5.0)}, epsilon=1e-3)
+    np.testing.assert_array_equal(layer.beta, np.full(3, 5.0))
+
+
+def test_batch_norm_needs_both_collections():
+    layer = built(keras.layers.BatchNormalization(epsilon=1e-5))
+    message = refusal(layer, {"params": {"scale": np.ones(3), "bias": np.ones(3)}})
+    assert "{'params': ..., 'batch_stats': ...}" in message
+
+
+class CustomCell(keras.layers.LSTMCell):
+    """A user's cell."""
+
+
+@pytest.mark.parametrize(
+    ("layer", "reason"),
+    [
+        (keras.layers.RNN(CustomCell(UNITS, name="mine")), "CustomCell 'mine' is of a custom"),
+        (keras.layers.Conv1D(UNITS, 3, name="conv"), "the weights of Conv1D 'conv'. Pass LSTM"),
+        (keras.layers.RNN([keras.layers.LSTMCell(UNITS)], name="rnn"), "weights of RNN 'rnn'"),
+    ],
+    ids=["custom cell", "unknown layer", "stacked cells"],
+)
+def test_an_unknown_layer_is_refused(layer, reason):
+    assert reason in refusal(built(layer), lstm_weights(), TypeError)
+
+
+def test_a_layer_that_is_not_built_is_refused():
+    assert "is not built" in refusal(keras.layers.Dense(2), {"kernel": np.ones((3, 2))})
+
+
+def test_a_list_of_layers_is_refused():
+    with pytest.raises(TypeError, match=r"dict from names of modules to layers.*Received: list"):
+        load_flax_weights([built(keras.layers.LSTM(UNITS))], lstm_weights())
+
+
+@pytest.mark.parametrize("name", ["params.pkl", "params.msgpack"])
+def test_a_pickle_is_refused_and_not_executed(name, tmp_path):
+    (tmp_path / name).write_bytes(pickle.dumps(lstm_weights()))
+    message = refusal(built(keras.layers.LSTM(UNITS)), tmp_path / name)
+    assert "a pickle runs the code that it contains" in message
+    assert "safetensors" in message
