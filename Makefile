@@ -17,7 +17,12 @@ TORCH ?= torch
 TORCH_BIN := build/torch/bin
 TORCH_STAMP := build/torch/.installed
 
-.PHONY: demo test test-all test-jax test-torch lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture experiments clean
+# The environment with the libraries whose weights keras_norm.compat loads.
+COMPAT_BIN := build/compat/bin
+COMPAT_STAMP := build/compat/.installed
+HASTE := 0.5.5
+
+.PHONY: demo test test-all test-jax test-torch test-compat lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture experiments clean
 
 demo: $(DEMO)
 	$(BIN)/python -m examples.digits
@@ -35,6 +40,11 @@ test-jax: $(STAMP)
 
 test-torch: $(TORCH_STAMP)
 	$(TORCH_BIN)/python -m pytest -k torch $(BACKEND_TESTS)
+
+# Compute outputs with the real libraries, write them to tests/data/torch_weights.npz, and compare.
+test-compat: $(COMPAT_STAMP)
+	$(COMPAT_BIN)/python -m tests.compat.record_torch
+	$(COMPAT_BIN)/python -m pytest tests/compat
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -97,4 +107,15 @@ $(DEMO) $(STAMP): pyproject.toml
 $(TORCH_STAMP): pyproject.toml
 	test -x $(TORCH_BIN)/python || $(PYTHON) -m venv build/torch
 	$(TORCH_BIN)/python -m pip install --quiet --editable '.[torch]' '$(TORCH)'
+	touch $@
+
+# The libraries of keras_norm.compat have an environment of their own for the same reason. The
+# recurrent layers of NeMo and haste need only PyTorch. haste's compiled part, for GPUs, is left out.
+$(COMPAT_STAMP): pyproject.toml
+	test -x $(COMPAT_BIN)/python || $(PYTHON) -m venv build/compat
+	$(COMPAT_BIN)/python -m pip install --quiet --editable '.[compat-tests]' '$(TORCH)'
+	$(COMPAT_BIN)/python -m pip install --quiet --no-deps nemo_toolkit
+	$(COMPAT_BIN)/python -m pip download --quiet --no-deps --no-build-isolation --no-binary :all: \
+		--dest build/compat haste-pytorch-cpu==$(HASTE)
+	tar xzf build/compat/haste_pytorch_cpu-$(HASTE).tar.gz -C build/compat
 	touch $@

@@ -14,8 +14,8 @@ LAYER_NORM: Config = {"epsilon_placement": "inside", "ddof": 0, "rms_scaling": F
 
 
 def describe(layer: keras.layers.Layer) -> str:
-    """Return the class and the name of a layer, for messages."""
-    return f"{type(layer).__name__} '{layer.name}'"
+    """Return the class and the path of a layer, such as "LSTMCell 'lstm/lstm_cell'"."""
+    return f"{type(layer).__name__} '{layer.path or layer.name}'"
 
 
 def require_built(layer: keras.layers.Layer) -> None:
@@ -90,7 +90,7 @@ def require_options(
 
 
 def require_layer_norms(
-    cell: NormCell, options: Mapping[str, object], source: str, advice: str
+    cell: keras.layers.Layer, options: Mapping[str, object], source: str, advice: str
 ) -> None:
     """Raise a ValueError if not all slots of a cell have a LayerNormalization with the options.
 
@@ -100,8 +100,9 @@ def require_layer_norms(
         source: the cell of the other library, such as "tfa.rnn.LayerNormLSTMCell".
         advice: the layer to create.
     """
-    norms = cell.slot_layers()
-    wrong = [slot for slot in cell.SLOTS if not isinstance(norms.get(slot), LayerNormalization)]
+    norms = cell.slot_layers() if isinstance(cell, NormCell) else {}
+    slots = cell.SLOTS if isinstance(cell, NormCell) else ["any slot"]
+    wrong = [slot for slot in slots if not isinstance(norms.get(slot), LayerNormalization)]
     if wrong:
         raise ValueError(
             f"{source} has a LayerNormalization in every slot. Received {describe(cell)} without "
@@ -109,3 +110,12 @@ def require_layer_norms(
         )
     for norm in norms.values():
         require_options(norm, {**LAYER_NORM, **options}, source, advice)
+
+
+def require_bias(has_bias: bool, layer: keras.layers.Layer, source: str) -> None:
+    """Raise a ValueError if a layer has a bias and the other library's has none, or reversed."""
+    if has_bias != layer.use_bias:
+        raise ValueError(
+            f"{source} has {'a' if has_bias else 'no'} bias, and {describe(layer)} has "
+            f"{'one' if layer.use_bias else 'none'}. Create it with use_bias={has_bias}."
+        )

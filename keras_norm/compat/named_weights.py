@@ -58,7 +58,7 @@ def named_entries(weights: Weights, separator: str, prefix: str = "") -> dict[st
         )
     entries = _flatten(weights, separator)
     chosen = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
-    if not chosen:
+    if prefix and not chosen:
         raise ValueError(
             f"No entry begins with the prefix '{prefix}'. Received the entries: "
             f"{_listed(list(entries))}."
@@ -142,7 +142,9 @@ def _describe_names(missing: list[str], additional: list[str], source: str) -> s
         text += f" Entries without a layer: {_listed(additional)}."
     if missing and (longer := [name for name in additional if name.endswith(missing[0])]):
         return f"{text} Pass prefix='{longer[0].removesuffix(missing[0])}'."
-    return f"{text} Pass every layer of the model, all its entries, and no other entry."
+    if missing:
+        return f"{text} Pass the weights of the module whose layers you pass."
+    return f"{text} Pass their layers too, or leave these entries out."
 
 
 def _listed(names: list[str]) -> str:

@@ -82,7 +82,7 @@ def test_norms_with_other_equations_are_refused(options, received):
     norms["state_norm"] = keras_norm.LayerNormalization(**options)
     layer = keras_norm.NormLSTM(UNITS, norms, normalize_carry=True)
     layer.build((None, 5, FEATURES))
-    reason = rf"'state_norm' with {received}.*LayerNormalization\(epsilon=0.001\).*norm_epsilon"
+    reason = rf"/state_norm' with {received}.*LayerNormalization\(epsilon=0.001\).*norm_epsilon"
     with pytest.raises(ValueError, match=reason):
         load_addons_weights(layer, addons_weights())
 

@@ -33,7 +33,7 @@ def test_the_cell_of_a_recurrent_layer_is_found(cls):
     ids=["layer", "cell"],
 )
 def test_a_custom_class_is_refused(layer):
-    with pytest.raises(TypeError, match=r"Custom\w+ 'mine' is of a custom class.*set_weights"):
+    with pytest.raises(TypeError, match=r"Custom\w+ '\S*mine' is of a custom class.*set_weights"):
         equations.recurrent_cell(built(layer))
 
 

@@ -42,8 +42,8 @@ def test_ignored_entries_need_no_variable(dense):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"head.b2": None}, r"Missing entries: head\.b2\. Pass every layer"),
-        ({"tail": np.ones(2)}, r"Entries without a layer: tail\. Pass every layer"),
+        ({"head.b2": None}, r"Missing entries: head\.b2\. Pass the weights of"),
+        ({"tail": np.ones(2)}, r"Entries without a layer: tail\. Pass their layers"),
         ({"head.b1": None, "x": 1}, r"Missing entries: head\.b1\. Entries without a layer: x\."),
         ({"head.weight": np.ones((2, 3))}, r"'head\.weight' must have the shape \(3, 2\)\. Receiv"),
         ({"head.weight": np.ones((2, 3))}, r"transposed: pass its transpose, for 'head/kernel'"),

@@ -1,0 +1,96 @@
+"""Load weights of haste's LayerNormLSTM."""
+
+import functools
+
+import keras
+import numpy as np
+
+from keras_norm.compat.equations import (
+    directions,
+    recurrent_cell,
+    require_bias,
+    require_layer_norms,
+    require_options,
+)
+from keras_norm.compat.gate_order import reorder
+from keras_norm.compat.named_weights import Assignment, Weights, assign_weights, named_entries
+from keras_norm.rnn.cell import NormCell
+from keras_norm.typing import Array
+
+__all__ = ["load_haste_weights"]
+
+SOURCE = "haste_pytorch.LayerNormLSTM"
+ADVICE = "Create the layer as LayerNormLSTM(units)"
+ORDER = (0, 2, 1, 3)  # i, g, f, o becomes i, f, g, o
+EPSILON = 1e-5
+OPTIONS = {"activation": "tanh", "recurrent_activation": "sigmoid", "normalize_carry": False}
+
+
+def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str = "") -> None:
+    """Load the weights of a `haste_pytorch.LayerNormLSTM` into a `LayerNormLSTM`.
+
+    ::
+
+        i, g, f, o = layer_norm(W x; gamma[0]) + layer_norm(U h; gamma[1]) + bias
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(layer_norm(c; gamma_h, beta_h))
+
+    The norms of W x and of U h have no beta, so the betas of the Keras layer become zeros. haste
+    applies `zoneout` at inference too, and the Keras layer does not: the outputs are equal if
+    `zoneout=0`.
+
+    Args:
+        layer: a built `LayerNormLSTM` or an equal `NormLSTM`, or its cell.
+        weights: the state dict, or the path of a .safetensors or .npz file.
+        prefix: name of the module in the state dict. Other entries are ignored.
+
+    Raises:
+        TypeError: the layer is of a custom class.
+        ValueError: the weights are those of haste's LayerNormGRU, which normalizes all gates
+            together; the layer is not built or computes other equations; an entry is missing, has
+            another shape or is transposed, or is not of a LayerNormLSTM.
+
+    Example:
+    >>> rng = np.random.default_rng(0)
+    >>> shapes = {"kernel": (5, 16), "recurrent_kernel": (4, 16), "bias": (16,)}
+    >>> shapes |= {"gamma": (2, 16), "gamma_h": (4,), "beta_h": (4,)}
+    >>> layer = LayerNormLSTM(4)
+    >>> layer.build((None, None, 5))
+    >>> load_haste_weights(layer, {name: rng.normal(size=s) for name, s in shapes.items()})
+
+    Reference:
+        https://github.com/lmnt-com/haste, frameworks/pytorch/layer_norm_lstm.py.
+    """
+    path = f"{prefix.removesuffix('.')}." if prefix else ""
+    entries = named_entries(weights, ".", path)
+    if f"{path}recurrent_bias" in entries:
+        raise ValueError(
+            f"'{path}recurrent_bias' is a weight of a GRU of haste. haste's LayerNormGRU "
+            "normalizes all three gates together, and no GRU of keras_norm does. Train a "
+            "LayerNormGRU of keras_norm."
+        )
+    cell = recurrent_cell(directions(layer)[0])
+    require_layer_norms(cell, {"epsilon": EPSILON, "scale": True}, SOURCE, ADVICE)
+    require_options(cell, OPTIONS, SOURCE, ADVICE)
+    require_options(cell.state_norm, {"center": True}, SOURCE, ADVICE)
+    require_bias(True, cell, SOURCE)
+    assign_weights(_assignments(cell, path), entries, SOURCE)
+
+
+def _assignments(cell: NormCell, path: str) -> list[Assignment]:
+    def gates(entry: Array) -> Array:
+        return reorder(entry, ORDER, axis=-1)
+
+    found = []
+    for name in ("kernel", "recurrent_kernel", "bias"):
+        variable = getattr(cell, name)
+        found.append(Assignment(variable, {path + name: tuple(variable.shape)}, gates))
+    for row, norm in enumerate((cell.kernel_norm, cell.recurrent_norm)):
+        gammas = {f"{path}gamma": (2, *norm.gamma.shape)}
+        found.append(Assignment(norm.gamma, gammas, lambda entry, row=row: gates(entry[row])))
+        if norm.beta is not None:
+            found.append(Assignment(norm.beta, {}, functools.partial(np.zeros, norm.beta.shape)))
+    norm, sizes = cell.state_norm, (cell.units,)
+    found.append(Assignment(norm.gamma, {f"{path}gamma_h": sizes}))
+    found.append(Assignment(norm.beta, {f"{path}beta_h": sizes}))
+    return found

@@ -1,0 +1,205 @@
+"""Weights of PyTorch's recurrent modules: nn.LSTM, nn.GRU, nn.RNN and LayerNorm LSTM cells."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from keras_norm.compat.equations import (
+    describe,
+    directions,
+    recurrent_cell,
+    require_bias,
+    require_layer_norms,
+    require_options,
+)
+from keras_norm.compat.gate_order import reorder
+from keras_norm.compat.named_weights import Assignment
+from keras_norm.typing import Array, Config, TensorLike
+
+# Names of a parameter such as "weight_ih" in layer k and direction d (0 forward, 1 backward).
+NAMES = (
+    "{parameter}_l{k}{reverse}",  # nn.LSTM, nn.GRU, nn.RNN
+    "{parameter}",  # nn.LSTMCell, and the LayerNorm LSTM cell of TorchScript and NeMo
+    "cell.{parameter}",  # LSTMLayer of TorchScript
+    "directions.{d}.cell.{parameter}",
+    "layers.{k}.cell.{parameter}",  # StackedLSTM of TorchScript and NeMo
+    "layers.{k}.directions.{d}.cell.{parameter}",
+)
+# The norms of the LayerNorm LSTM cell, by the slots of NormLSTM.
+LAYER_NORMS = {
+    "kernel_norm": "layernorm_i",
+    "recurrent_norm": "layernorm_h",
+    "state_norm": "layernorm_c",
+}
+
+
+class Equation(NamedTuple):
+    """A module of PyTorch with the options of the Keras cell that computes it.
+
+    Args:
+        module: name of the module.
+        order: index of PyTorch's gate for each gate of Keras.
+        options: arguments of the Keras cell.
+        advice: the layer to create.
+    """
+
+    module: str
+    order: tuple[int, ...]
+    options: Config
+    advice: str
+
+
+GATES = {"activation": "tanh", "recurrent_activation": "sigmoid"}
+EQUATIONS = {
+    keras.layers.LSTMCell: Equation("nn.LSTM", (0, 1, 2, 3), GATES, "LSTM(units)"),
+    keras.layers.GRUCell: Equation(  # r, z, n becomes z, r, n
+        "nn.GRU", (1, 0, 2), {**GATES, "reset_after": True}, "GRU(units)"
+    ),
+    keras.layers.SimpleRNNCell: Equation("nn.RNN", (0,), {}, "SimpleRNN(units)"),
+}
+ACTIVATIONS = ("tanh", "relu")  # of nn.RNN
+
+
+class Parameters:
+    """Names of the parameters of one cell in a state dict.
+
+    Args:
+        entries: the state dict.
+        path: name of the module with a dot, such as "encoder.lstm."; "" for the model itself.
+        layer: index of the layer in the module.
+        direction: 0 for the forward direction, 1 for the backward direction.
+    """
+
+    def __init__(
+        self, entries: Mapping[str, TensorLike], path: str, layer: int = 0, direction: int = 0
+    ) -> None:
+        self.entries = entries
+        first = {"k": 0, "d": 0, "reverse": "", "parameter": "weight_ih"}
+        found = [path + name for name in NAMES if path + name.format(**first) in entries]
+        self.name = (found or [path + NAMES[0]])[0]
+        self.values = {"k": layer, "d": direction, "reverse": "_reverse" * direction}
+
+    def __getitem__(self, parameter: str) -> str:
+        return self.name.format(parameter=parameter, **self.values)
+
+    def __contains__(self, parameter: str) -> bool:
+        return self[parameter] in self.entries
+
+
+def assign_recurrence(
+    layers: Sequence[keras.layers.Layer],
+    entries: Mapping[str, TensorLike],
+    path: str,
+    epsilon: float,
+) -> list[Assignment]:
+    """Assign the parameters of a recurrent module to its layers.
+
+    Args:
+        layers: the layers of the module from the first to the last: recurrent layers,
+            `Bidirectional`, or cells.
+        entries: the state dict.
+        path: name of the module with a dot, or "".
+        epsilon: epsilon of a LayerNorm LSTM cell.
+
+    Raises:
+        TypeError: a layer has no counterpart, or is of a custom class.
+        ValueError: a layer is not built or computes other equations; the module has a projection.
+    """
+    assignments: list[Assignment] = []
+    for k, layer in enumerate(layers):
+        for d, one in enumerate(directions(layer)):
+            cell, parameters = recurrent_cell(one), Parameters(entries, path, k, d)
+            if "weight_hr" in parameters:
+                raise ValueError(
+                    f"'{parameters['weight_hr']}' is the projection of nn.LSTM(proj_size=...), and "
+                    f"{describe(one)} has none. Train the module without proj_size."
+                )
+            if "layernorm_i.weight" in parameters:
+                assignments += _layer_norm_cell(cell, parameters, epsilon)
+            else:
+                assignments += _plain_cell(cell, parameters)
+    return assignments
+
+
+def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assignment]:
+    found = [e for cls, e in EQUATIONS.items() if isinstance(cell, cls)]
+    if not found:
+        raise TypeError(f"{describe(cell)} has no counterpart in PyTorch.")
+    module, order, options, advice = found[0]
+    advice = f"Create the layer as {advice}"
+    if getattr(cell, "norm", None) is not None:
+        raise ValueError(
+            f"{module} has no norm inside, and {describe(cell)} has one. {advice}, or as "
+            f"Norm{advice.split()[-1]}. Then `keras_norm.convert` adds norms to the model."
+        )
+    require_options(cell, options, module, advice)
+    if module == "nn.RNN" and cell.get_config()["activation"] not in ACTIVATIONS:
+        require_options(cell, {"activation": "tanh"}, module, advice)
+    _require_gates(cell, parameters, len(order))
+    if "weight_ih" in parameters:
+        require_bias("bias_ih" in parameters, cell, module)
+    return _kernels(cell, parameters, order) + _biases(cell, parameters, order)
+
+
+def _require_gates(cell: keras.layers.Layer, parameters: Parameters, gates: int) -> None:
+    """Raise a ValueError if the module has the number of gates of another recurrent module."""
+    if "weight_hh" not in parameters:
+        return
+    shape = np.shape(parameters.entries[parameters["weight_hh"]])
+    for module, order, _, advice in EQUATIONS.values():
+        if len(order) != gates and len(shape) == 2 and shape[0] == len(order) * shape[1]:
+            raise ValueError(
+                f"'{parameters['weight_hh']}' has the shape {tuple(shape)}, as in {module}. "
+                f"Received {describe(cell)}. Create the layer as {advice}."
+            )
+
+
+def _kernels(
+    cell: keras.layers.Layer, parameters: Parameters, order: Sequence[int]
+) -> list[Assignment]:
+    def transpose(weight: Array) -> Array:
+        return reorder(weight, order).T
+
+    return [
+        Assignment(variable, {parameters[name]: tuple(variable.shape[::-1])}, transpose)
+        for variable, name in ((cell.kernel, "weight_ih"), (cell.recurrent_kernel, "weight_hh"))
+    ]
+
+
+def _biases(
+    cell: keras.layers.Layer, parameters: Parameters, order: Sequence[int]
+) -> list[Assignment]:
+    """Assign both biases of PyTorch: their sum, or both rows of a GRU's bias (2, 3H)."""
+    if not cell.use_bias:
+        return []
+
+    def join(of_inputs: Array, of_h: Array) -> Array:
+        biases = [reorder(of_inputs, order), reorder(of_h, order)]
+        return np.stack(biases) if len(cell.bias.shape) == 2 else biases[0] + biases[1]
+
+    sizes = (len(order) * cell.units,)
+    return [Assignment(cell.bias, {parameters[n]: sizes for n in ("bias_ih", "bias_hh")}, join)]
+
+
+def _layer_norm_cell(
+    cell: keras.layers.Layer, parameters: Parameters, epsilon: float
+) -> list[Assignment]:
+    source = "The LayerNormLSTMCell of TorchScript and NeMo"
+    advice = (
+        f"Create the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
+        "normalize_carry=True), or pass the eps of the module as epsilon"
+    )
+    require_layer_norms(cell, {"epsilon": epsilon, "center": True, "scale": True}, source, advice)
+    options = {**GATES, "normalize_carry": True}
+    require_options(cell, options, source, advice)
+    assignments = _kernels(cell, parameters, EQUATIONS[keras.layers.LSTMCell].order)
+    if cell.bias is not None:
+        assignments.append(Assignment(cell.bias, {}, lambda: np.zeros(cell.bias.shape)))
+    for slot, name in LAYER_NORMS.items():
+        norm = cell.slot_layers()[slot]
+        sizes = tuple(norm.gamma.shape)
+        assignments.append(Assignment(norm.gamma, {parameters[f"{name}.weight"]: sizes}))
+        assignments.append(Assignment(norm.beta, {parameters[f"{name}.bias"]: sizes}))
+    return assignments

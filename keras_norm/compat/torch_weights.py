@@ -1,0 +1,183 @@
+"""Load weights of PyTorch modules."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+import keras
+import numpy as np
+
+from keras_norm.compat.equations import (
+    LAYER_NORM,
+    describe,
+    require_bias,
+    require_built,
+    require_known_class,
+    require_options,
+)
+from keras_norm.compat.named_weights import Assignment, Weights, assign_weights, named_entries
+from keras_norm.compat.torch_cells import assign_recurrence
+from keras_norm.layers.batch_norm import BatchNormalization
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.typing import TensorLike
+
+__all__ = ["load_torch_weights"]
+
+Layers: TypeAlias = keras.layers.Layer | Sequence[keras.layers.Layer]
+CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
+RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional, *CELLS)
+COUNT = "num_batches_tracked"
+
+
+class Module(NamedTuple):
+    """A module of PyTorch in a state dict.
+
+    Args:
+        entries: the state dict.
+        path: name of the module with a dot, such as "encoder.lstm."; "" for the model itself.
+        epsilon: `eps` of the module, if it is a norm.
+    """
+
+    entries: Mapping[str, TensorLike]
+    path: str
+    epsilon: float
+
+
+# The argument `layers` has the type keras.layers.Layer: for a type checker, NormLSTM of the stub
+# __init__.pyi is not the class NormLSTM of keras_norm.rnn.lstm.
+def load_torch_weights(
+    layers: Layers | Mapping[str, Layers],
+    weights: Weights,
+    prefix: str = "",
+    *,
+    epsilon: float = 1e-5,
+) -> None:
+    """Load the weights of a PyTorch module into layers that compute the same outputs.
+
+    | PyTorch | Keras |
+    |---|---|
+    | nn.LSTM, nn.GRU, nn.RNN and their cells | LSTM, GRU, SimpleRNN, or ours with `norm=None` |
+    | `bidirectional=True` | `Bidirectional` |
+    | `num_layers=2` | a list of two layers |
+    | LayerNormLSTMCell of TorchScript and of NeMo | `NormLSTM`, see below |
+    | nn.LayerNorm, nn.BatchNorm1d | `LayerNormalization`, `BatchNormalization`, ours or Keras' |
+    | nn.Linear, nn.Embedding | Dense, Embedding |
+
+    The LayerNorm LSTM cell of TorchScript and NeMo carries the normalized c. Its equations are
+    those of `NormLSTM(units, norm=LayerNormalization(epsilon=1e-5), normalize_carry=True)`.
+
+    Args:
+        layers: a built layer; a list of layers for a module with `num_layers`; or, for a whole
+            model, a dict from names of modules such as "encoder.lstm" to layers or lists.
+        weights: the state dict, or the path of a .safetensors or .npz file.
+        prefix: name of the module in the state dict. Other entries are ignored. Without a prefix,
+            every entry needs a layer.
+        epsilon: `eps` of the norms, which is not in a state dict. If a model has several values,
+            load its modules one by one.
+
+    Raises:
+        TypeError: a layer has no counterpart in PyTorch or is of a custom class; `weights` is not
+            a dict or a path.
+        ValueError: a layer is not built, or computes other equations; an entry is missing, has
+            another shape or is transposed, or belongs to no layer; the module has a projection;
+            the file is a pickle. No layer is changed.
+
+    Example:
+    >>> state_dict = {"weight": np.ones((4, 3)), "bias": np.zeros(4)}
+    >>> layer = keras.layers.Dense(4)
+    >>> layer.build((None, 3))
+    >>> load_torch_weights(layer, state_dict)
+
+    Reference:
+        The documentation of torch.nn.LSTM, torch.nn.GRU and torch.nn.RNN. The LayerNorm cell:
+        benchmarks/fastrnns/custom_lstms.py of PyTorch, nemo/collections/common/parts/rnn.py.
+    """
+    if hasattr(weights, "state_dict"):
+        raise TypeError(
+            f"weights must be a state dict. Received the module {type(weights).__name__}. Pass the "
+            "result of its method state_dict()."
+        )
+    path = f"{prefix.removesuffix('.')}." if prefix else ""
+    entries = named_entries(weights, ".", path)
+    modules = layers if isinstance(layers, Mapping) else {"": layers}
+    assignments: list[Assignment] = []
+    for name, part in modules.items():
+        module = Module(entries, f"{path}{name}." if name else path, epsilon)
+        assignments += _assign_module(part, module)
+    counts = [name for name in entries if name.rpartition(".")[2] == COUNT]
+    assign_weights(assignments, entries, "PyTorch", counts)
+
+
+def _assign_module(layers: Layers, module: Module) -> list[Assignment]:
+    if not isinstance(layers, keras.layers.Layer):
+        return assign_recurrence(layers, *module)
+    layer = layers
+    while isinstance(layer, keras.layers.TimeDistributed):
+        layer = layer.layer
+    if isinstance(layer, RECURRENT):
+        return assign_recurrence([layer], *module)
+    require_known_class(layer)
+    assign = next((f for cls, f in LAYERS.items() if isinstance(layer, cls)), None)
+    if assign is None:
+        advice = "Call set_weights of this layer"
+        if isinstance(layer, keras.Model):
+            advice = "Pass a dict from names of modules to layers, such as {'lstm': layer}"
+        raise TypeError(
+            f"load_torch_weights does not support {describe(layer)}. It supports LSTM, GRU, "
+            "SimpleRNN, Bidirectional, Dense, Embedding, LayerNormalization and "
+            f"BatchNormalization. {advice}."
+        )
+    require_built(layer)
+    return assign(layer, module)
+
+
+def _linear(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
+    weight, bias = f"{module.path}weight", f"{module.path}bias"
+    if weight in module.entries:
+        require_bias(bias in module.entries, layer, "nn.Linear")
+    features, units = layer.kernel.shape
+    assignments = [Assignment(layer.kernel, {weight: (units, features)}, np.transpose)]
+    return assignments + ([Assignment(layer.bias, {bias: (units,)})] if layer.use_bias else [])
+
+
+def _embedding(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
+    table = layer.embeddings
+    return [Assignment(table, {f"{module.path}weight": tuple(table.shape)})]
+
+
+def _layer_norm(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
+    advice = f"Create it with epsilon={module.epsilon}, or pass the eps of nn.LayerNorm as epsilon"
+    options = {**LAYER_NORM, "epsilon": module.epsilon}
+    require_options(layer, options, "nn.LayerNorm", advice)
+    return _affine(layer, module)
+
+
+def _batch_norm(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
+    advice = f"Create it with epsilon={module.epsilon} and without renorm, or pass the eps of "
+    advice += "nn.BatchNorm1d as epsilon"
+    options = {"epsilon": module.epsilon, "renorm": False}
+    require_options(layer, options, "nn.BatchNorm1d", advice)
+    statistics = {"running_mean": layer.moving_mean, "running_var": layer.moving_variance}
+    if getattr(layer, "update_count", None) is not None:
+        statistics[COUNT] = layer.update_count
+    return _affine(layer, module) + [
+        Assignment(variable, {module.path + name: tuple(variable.shape)})
+        for name, variable in statistics.items()
+    ]
+
+
+def _affine(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
+    return [
+        Assignment(variable, {module.path + name: tuple(variable.shape)})
+        for name, variable in (("weight", layer.gamma), ("bias", layer.beta))
+        if variable is not None
+    ]
+
+
+LAYERS: dict[type[keras.layers.Layer], Callable[[keras.layers.Layer, Module], list[Assignment]]] = {
+    keras.layers.Dense: _linear,
+    keras.layers.Embedding: _embedding,
+    keras.layers.LayerNormalization: _layer_norm,
+    LayerNormalization: _layer_norm,
+    keras.layers.BatchNormalization: _batch_norm,
+    BatchNormalization: _batch_norm,
+}

@@ -1,0 +1,171 @@
+"""A state dict or a layer that does not fit is named in one line, and no layer changes."""
+
+import pickle
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.compat import load_torch_weights
+from tests.compat import recorded
+from tests.compat.recorded import FEATURES, UNITS
+
+
+def built(layer):
+    layer.build((None, None, FEATURES))
+    return layer
+
+
+def refusal(error, layers, weights, **options):
+    """Return the message of the error that loading raises; check that no layer changes."""
+    each = layers if isinstance(layers, list) else [layers]
+    before = [layer.get_weights() for layer in each]
+    with pytest.raises(error) as refused:
+        load_torch_weights(layers, weights, **options)
+    for layer, values in zip(each, before, strict=True):
+        for old, new in zip(values, layer.get_weights(), strict=True):
+            np.testing.assert_array_equal(old, new)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def state(case, **changes):
+    """Return the state dict of a case with other entries; None removes an entry."""
+    given = recorded.read(case).state_dict | changes
+    return {name: entry for name, entry in given.items() if entry is not None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bias_hh_l0": None}, "Missing entries: bias_hh_l0."),
+        ({"weight_ih_l0": None}, "Missing entries: weight_ih_l0."),
+        ({"weight_ih_l1": np.ones(2)}, "Entries without a layer: weight_ih_l1."),
+        ({"weight_ih_l0": np.ones((5, 16))}, "transposed: pass its transpose"),
+        ({"weight_ih_l0": np.ones((12, 5))}, "must have the shape (16, 5). Received shape (12, 5)"),
+        ({"weight_hr_l0": np.ones((2, 4))}, "'weight_hr_l0' is the projection of nn.LSTM"),
+        ({"bias_ih_l0": None, "bias_hh_l0": None}, "Create it with use_bias=False"),
+        ({"layernorm_i.weight": np.ones(16)}, "Entries without a layer: layernorm_i.weight"),
+    ],
+)
+def test_a_state_dict_that_does_not_fit_is_refused(changes, message):
+    layer = built(keras.layers.LSTM(UNITS))
+    assert message in refusal(ValueError, layer, state("lstm", **changes))
+
+
+@pytest.mark.parametrize(
+    ("layer", "case", "message"),
+    [
+        (keras.layers.LSTM(UNITS), "lstm_stacked", "without a layer: weight_ih_l1, weight_hh_l1"),
+        (keras.layers.LSTM(UNITS), "lstm_bidirectional", "weight_ih_l0_reverse"),
+        ([keras.layers.GRU(UNITS), keras.layers.GRU(UNITS)], "gru", "entries: weight_ih_l1"),
+        (keras.layers.Bidirectional(keras.layers.GRU(UNITS)), "gru", "weight_ih_l0_reverse"),
+        (keras.layers.GRU(UNITS), "lstm", "has the shape (16, 4), as in nn.LSTM. Received GRU"),
+        (keras.layers.LSTM(UNITS), "rnn", "Create the layer as SimpleRNN(units)."),
+        (keras.layers.Dense(UNITS), "lstm", "Missing entries: weight, bias."),
+    ],
+)
+def test_another_module_than_that_of_the_layer_is_refused(layer, case, message):
+    for each in layer if isinstance(layer, list) else [layer]:
+        built(each)
+    assert message in refusal(ValueError, layer, state(case))
+
+
+def test_a_checkpoint_around_the_state_dict_needs_a_prefix():
+    layer = built(keras.layers.LSTM(UNITS))
+    message = refusal(ValueError, layer, {"state_dict": state("lstm"), "epoch": 3})
+    assert message.endswith("Pass prefix='state_dict.'.")
+    load_torch_weights(layer, {"state_dict": state("lstm"), "epoch": 3}, "state_dict.")
+
+
+def test_a_module_in_place_of_its_state_dict_is_refused():
+    class Module:
+        def state_dict(self):
+            return {}
+
+    layer = built(keras.layers.LSTM(UNITS))
+    assert "Pass the result of its method state_dict()" in refusal(TypeError, layer, Module())
+
+
+def test_a_pickle_of_pytorch_is_never_loaded(tmp_path):
+    path = tmp_path / "model.pt"
+    path.write_bytes(pickle.dumps(state("lstm")))
+    message = refusal(ValueError, built(keras.layers.LSTM(UNITS)), path)
+    assert "safetensors.torch.save_file(model.state_dict(), 'model.safetensors')" in message
+
+
+class CustomCell(keras.layers.LSTMCell):
+    """A user's cell."""
+
+
+class CustomDense(keras.layers.Dense):
+    """A user's layer."""
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (keras.layers.Conv1D(3, 2, name="conv"), "does not support Conv1D 'conv'. It supports"),
+        (keras_norm.RMSNormalization(), "does not support RMSNormalization"),
+        (keras.Sequential([keras.layers.LSTM(3)]), "Pass a dict from names of modules to layers"),
+        (keras.layers.RNN(CustomCell(3, name="mine")), "mine' is of a custom class"),
+        (CustomDense(3, name="mine"), "CustomDense 'mine' is of a custom class"),
+        (
+            keras.layers.RNN(keras.layers.StackedRNNCells([keras.layers.LSTMCell(3)])),
+            "has no counterpart in PyTorch",
+        ),
+    ],
+)
+def test_a_layer_without_a_counterpart_is_refused(layer, message):
+    assert message in refusal(TypeError, built(layer), state("lstm"))
+
+
+@pytest.mark.parametrize("layer", [keras.layers.LSTM(UNITS), keras.layers.Dense(UNITS)])
+def test_a_layer_that_is_not_built_is_refused(layer):
+    assert "is not built" in refusal(ValueError, layer, state("lstm"))
+
+
+def layer_norm_lstm(**options):
+    return keras_norm.LayerNormLSTM(UNITS, **options)
+
+
+@pytest.mark.parametrize(
+    ("case", "layer", "message"),
+    [
+        ("lstm", keras.layers.LSTM(UNITS, "relu"), "activation='tanh'. Received LSTMCell"),
+        (
+            "lstm",
+            keras.layers.LSTM(UNITS, recurrent_activation="hard_sigmoid"),
+            "with recurrent_activation='hard_sigmoid'. Create the layer as LSTM(units).",
+        ),
+        ("lstm", keras.layers.LSTM(UNITS, use_bias=False), "Create it with use_bias=True"),
+        ("lstm", keras.layers.LSTM(UNITS, go_backwards=True), "with go_backwards=False"),
+        ("lstm", layer_norm_lstm(), "Create the layer as LSTM(units), or as NormLSTM(units)"),
+        ("gru", keras.layers.GRU(UNITS, reset_after=False), "nn.GRU has reset_after=True."),
+        ("rnn", keras.layers.SimpleRNN(UNITS, "sigmoid"), "activation='tanh'"),
+        ("torchscript", keras.layers.LSTM(UNITS), "normalize_carry=True), or pass the eps"),
+        ("torchscript", layer_norm_lstm(), "has normalize_carry=True. Received LayerNormLSTMCell"),
+        (
+            "torchscript",
+            layer_norm_lstm(normalize_carry=True, epsilon=1e-3),
+            "/kernel_norm' with epsilon=0.001",
+        ),
+        (
+            "torchscript",
+            keras_norm.NormLSTM(UNITS, keras_norm.RMSNormalization(), normalize_carry=True),
+            "without it in kernel_norm, recurrent_norm, state_norm",
+        ),
+        ("layer_norm", keras.layers.LayerNormalization(), "Create it with epsilon=1e-05"),
+        ("layer_norm", keras_norm.LayerNormalization(epsilon=1e-5, ddof=1), "with ddof=1"),
+        ("batch_norm", keras.layers.BatchNormalization(), "Create it with epsilon=1e-05"),
+        ("linear", keras.layers.Dense(UNITS, use_bias=False), "Create it with use_bias=True"),
+    ],
+)
+def test_a_layer_with_other_equations_is_refused(case, layer, message):
+    assert message in refusal(ValueError, built(layer), state(case))
+
+
+def test_another_epsilon_of_pytorch_is_an_argument():
+    layer = built(keras.layers.LayerNormalization(epsilon=1e-3))
+    load_torch_weights(layer, state("layer_norm"), epsilon=1e-3)

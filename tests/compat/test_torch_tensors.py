@@ -1,0 +1,85 @@
+"""State dicts of tensors, straight from PyTorch: run it with `make test-compat`."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_norm.compat import load_torch_weights
+
+torch = pytest.importorskip("torch", reason="`make test-compat` installs PyTorch")
+FEATURES, UNITS = 5, 4
+
+
+@pytest.fixture
+def module():
+    """Return a bidirectional LSTM after ten steps of training, in evaluation mode."""
+    torch.manual_seed(0)
+    module = torch.nn.LSTM(FEATURES, UNITS, bidirectional=True, batch_first=True)
+    optimizer = torch.optim.Adam(module.parameters(), 0.05)
+    for _ in range(10):
+        optimizer.zero_grad()
+        (module(torch.randn(8, 6, FEATURES))[0] ** 2).mean().backward()
+        optimizer.step()
+    return module.eval()
+
+
+@pytest.fixture
+def layer():
+    layer = keras.layers.Bidirectional(keras.layers.LSTM(UNITS, return_sequences=True))
+    layer.build((None, None, FEATURES))
+    return layer
+
+
+def check_outputs(layer, module, atol=1e-5):
+    x = np.random.default_rng(1).normal(size=(3, 50, FEATURES)).astype("float32")
+    with torch.no_grad():
+        expected = module.float()(torch.tensor(x))[0].numpy()
+    np.testing.assert_allclose(layer(x), expected, rtol=0, atol=atol)
+
+
+def test_a_trained_module(module, layer):
+    load_torch_weights(layer, module.state_dict())
+    check_outputs(layer, module)
+
+
+def test_parameters_that_require_a_gradient(module, layer):
+    load_torch_weights(layer, dict(module.named_parameters()))
+    check_outputs(layer, module)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_tensors_of_another_dtype(dtype, module, layer):
+    module.to(dtype)
+    load_torch_weights(layer, module.state_dict())
+    check_outputs(layer, module)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_file_that_safetensors_wrote(dtype, module, layer, tmp_path):
+    from safetensors.torch import save_file
+
+    save_file(module.to(dtype).state_dict(), tmp_path / "model.safetensors")
+    load_torch_weights(layer, tmp_path / "model.safetensors")
+    check_outputs(layer, module)
+
+
+def test_a_module_inside_data_parallel(module, layer):
+    load_torch_weights(layer, torch.nn.DataParallel(module).state_dict(), "module")
+    check_outputs(layer, module)
+
+
+def test_a_projection_is_refused(layer):
+    module = torch.nn.LSTM(FEATURES, UNITS, proj_size=2, bidirectional=True)
+    with pytest.raises(ValueError, match="'weight_hr_l0' is the projection"):
+        load_torch_weights(layer, module.state_dict())
+
+
+def test_a_module_in_place_of_its_state_dict_is_refused(module, layer):
+    with pytest.raises(TypeError, match=r"Received the module LSTM\. .*state_dict\(\)"):
+        load_torch_weights(layer, module)
+
+
+def test_a_file_of_torch_save_is_refused(module, layer, tmp_path):
+    torch.save(module.state_dict(), tmp_path / "model.pt")
+    with pytest.raises(ValueError, match=r"model\.pt'.*safetensors\.torch\.save_file"):
+        load_torch_weights(layer, tmp_path / "model.pt")
