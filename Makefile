@@ -41,9 +41,10 @@ test-jax: $(STAMP)
 test-torch: $(TORCH_STAMP)
 	$(TORCH_BIN)/python -m pytest -k torch $(BACKEND_TESTS)
 
-# Compute outputs with the real libraries, write them to tests/data/torch_weights.npz, and compare.
+# Compute outputs with the real libraries, write them to tests/data, and compare.
 test-compat: $(COMPAT_STAMP)
 	$(COMPAT_BIN)/python -m tests.compat.record_torch
+	$(COMPAT_BIN)/python -m tests.compat.record_flax
 	$(COMPAT_BIN)/python -m pytest tests/compat
 
 lint: $(STAMP)

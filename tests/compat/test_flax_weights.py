@@ -270,7 +270,7 @@ class CustomCell(keras.layers.LSTMCell):
 @pytest.mark.parametrize(
     ("layer", "reason"),
     [
-        (keras.layers.RNN(CustomCell(UNITS, name="mine")), "CustomCell 'mine' is of a custom"),
+        (keras.layers.RNN(CustomCell(UNITS, name="mine")), "mine' is of a custom"),
         (keras.layers.Conv1D(UNITS, 3, name="conv"), "the weights of Conv1D 'conv'. Pass LSTM"),
         (keras.layers.RNN([keras.layers.LSTMCell(UNITS)], name="rnn"), "weights of RNN 'rnn'"),
     ],
