@@ -27,6 +27,7 @@ NUMPY_ALONE = ["keras_norm.export.compare", "keras_norm.export.results"]
 
 # Modules below export that import TensorFlow.
 TENSORFLOW = {
+    "keras_norm.compat.keras2_weights",
     "keras_norm.keras_internals",
     "keras_norm.ops.kernels",
     "keras_norm.ops.tensorflow_batch_norm",
