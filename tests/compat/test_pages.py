@@ -1,0 +1,80 @@
+"""The code of the pages of migration runs."""
+
+import pathlib
+import re
+
+import h5py
+import keras
+import numpy as np
+import pytest
+
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+
+
+def python_blocks(name):
+    """Return the blocks of Python code of a page, without the indentation of a list."""
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", (DOCS / name).read_text(), re.M | re.S)
+    return [re.sub(f"^{indent}", "", block, flags=re.M) for indent, block in blocks]
+
+
+def run(block, names):
+    exec(compile(block, "the page", "exec"), names)
+
+
+def random_weights(shapes):
+    rng = np.random.default_rng(0)
+    return [rng.normal(0, 0.2, shape) for shape in shapes]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_page_of_flax():
+    pytest.importorskip("flax", reason="`make test-compat` has an environment with Flax")
+    names = {}
+    for block in python_blocks("from_flax.md"):
+        run(block, names)
+
+
+def write_hdf5(model, path):
+    """Write the file of `save_weights` of Keras 2."""
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = [layer.name for layer in model.layers]
+        for layer in model.layers:
+            group = file.create_group(layer.name)
+            names = [f"{k}/{variable.name}:0" for k, variable in enumerate(layer.weights)]
+            group.attrs["weight_names"] = names
+            for name, value in zip(names, layer.get_weights(), strict=True):
+                group[name] = value
+
+
+def test_the_page_of_tensorflow_addons(folder):
+    first, *blocks = python_blocks("from_addons.md")
+    names = {}
+    run(first.rpartition("keras_norm.compat")[0], names)
+    old = names["model"]
+    old.set_weights(random_weights([w.shape for w in old.weights]))
+    x = np.random.default_rng(1).normal(size=(2, 5, 8)).astype("float32")
+    y = old.predict(x, verbose=0)
+    np.savez(folder / "old_outputs.npz", x=x, y=y)
+    write_hdf5(old, folder / "old_model.h5")
+    names = {"old_model": old}
+    for block in (first, *blocks):
+        run(block, names)
+    np.testing.assert_array_equal(names["model"].predict(x, verbose=0), y)
+
+
+def test_the_page_of_papers(folder):
+    (block,) = python_blocks("from_papers.md")
+    block = block.replace("2400", "8").replace("620", "6")
+    shapes = {"W": (6, 16), "U": (8, 16), "b": (16,), "Wx": (6, 8), "Ux": (8, 8), "bx": (8,)}
+    shapes |= {f"{letter}{k}": (8 * n,) for k, n in enumerate((2, 1, 2, 1), 1) for letter in "bs"}
+    weights = random_weights(shapes.values())
+    names = (f"encoder_{name}" for name in shapes)
+    np.savez("lngru_may13_1700000.npz", **dict(zip(names, weights, strict=True)))
+    names = {}
+    run(block, names)
+    assert isinstance(names["encoder"], keras.layers.Layer)
