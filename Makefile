@@ -45,6 +45,7 @@ test-torch: $(TORCH_STAMP)
 test-compat: $(COMPAT_STAMP)
 	$(COMPAT_BIN)/python -m tests.compat.record_torch
 	$(COMPAT_BIN)/python -m tests.compat.record_flax
+	$(COMPAT_BIN)/python -m tests.compat.record_addons
 	$(COMPAT_BIN)/python -m pytest tests/compat
 
 lint: $(STAMP)

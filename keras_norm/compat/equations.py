@@ -54,7 +54,8 @@ def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """Return the forward and the backward layer of `Bidirectional`, or the layer itself.
 
     Raises:
-        ValueError: the forward layer reads backwards. No layer of PyTorch or Flax does.
+        ValueError: the forward layer reads backwards. No layer of PyTorch does, and no
+            Bidirectional of Flax.
     """
     layers = [layer]
     if isinstance(layer, keras.layers.Bidirectional):

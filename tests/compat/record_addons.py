@@ -73,11 +73,15 @@ def randomize(model) -> None:
 
 
 def main() -> None:
+    try:
+        version = importlib.metadata.version("tensorflow-addons")
+    except importlib.metadata.PackageNotFoundError:
+        print(f"tensorflow-addons is not installed. The files of {FOLDER} stay as they are.")
+        return
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
     models = create_models(load_cell_class())
     x = np.random.default_rng(1).normal(size=(2, 5, FEATURES)).astype("float32")
-    version = importlib.metadata.version("tensorflow-addons")
     versions = f"tensorflow-addons {version}, TensorFlow {tf.__version__}"
     outputs = {"inputs": x, "versions": np.array(versions)}
     for name, model in models.items():
