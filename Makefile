@@ -46,7 +46,7 @@ test-compat: $(COMPAT_STAMP)
 	$(COMPAT_BIN)/python -m tests.compat.record_torch
 	$(COMPAT_BIN)/python -m tests.compat.record_flax
 	$(COMPAT_BIN)/python -m tests.compat.record_addons
-	$(COMPAT_BIN)/python -m pytest tests/compat
+	$(COMPAT_BIN)/python -m pytest tests/compat tests/examples/test_from_torch.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
