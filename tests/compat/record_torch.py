@@ -5,18 +5,22 @@ dicts, the inputs and the outputs to tests/data/torch_weights.npz, so that `make
 the libraries.
 """
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
 import logging
 import pathlib
 import sys
+import tempfile
 import types
 
 import numpy as np
+import safetensors.numpy
 import torch
 from torch import nn
 
+from tests.compat.pages import python_blocks
 from tests.compat.recorded import FEATURES, PATH, UNITS
 
 RNG = np.random.default_rng(7)
@@ -56,8 +60,8 @@ def haste():
     return load_module("haste", HASTE / "__init__.py", **stub("haste_pytorch_lib"))
 
 
-class LastTimestep(nn.Module):
-    """A cell, called at each timestep; the outputs are those of all timesteps."""
+class Unrolled(nn.Module):
+    """A cell that is called at each timestep."""
 
     def __init__(self, cell):
         super().__init__()
@@ -158,7 +162,7 @@ def cases():
     relu = nn.RNN(FEATURES, UNITS, nonlinearity="relu", batch_first=True)
     add("rnn_relu", relu, Outputs)
     for name, cls in (("lstm", nn.LSTMCell), ("gru", nn.GRUCell), ("rnn", nn.RNNCell)):
-        add(f"{name}_cell", cls(FEATURES, UNITS), LastTimestep)
+        add(f"{name}_cell", cls(FEATURES, UNITS), Unrolled)
     add("layer_norm", nn.LayerNorm(FEATURES))
     add("batch_norm", nn.BatchNorm1d(FEATURES), Transposed)
     add("linear", nn.Linear(FEATURES, UNITS))
@@ -185,9 +189,18 @@ def randomize(module):
             entry.copy_(torch.tensor(RNG.normal(0.0, 0.7, entry.shape)))
 
 
+def page_files():
+    """Run the first code block of docs/from_pytorch.md, and read the files that it writes."""
+    torch.manual_seed(0)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(compile(python_blocks("from_pytorch.md")[0], "the page", "exec"), {})
+        files = {path.name: safetensors.numpy.load_file(path) for path in pathlib.Path().iterdir()}
+    return {f"{name}/{key}": array for name, file in files.items() for key, array in file.items()}
+
+
 def main():
     """Write the file."""
-    arrays = {}
+    arrays = page_files()
     for case, (module, called) in cases().items():
         randomize(module)
         x = RNG.normal(size=(BATCH, TIME, FEATURES)).astype("float32")

@@ -24,8 +24,13 @@ def arrays():
         return dict(file)
 
 
+def entries(prefix):
+    """Return the arrays whose names begin with "prefix/", without it."""
+    found = {k: a for k, a in arrays().items() if k.startswith(f"{prefix}/")}
+    return {k.removeprefix(f"{prefix}/"): a for k, a in found.items()}
+
+
 def read(case):
     """Return a case by its name."""
-    found = {k.removeprefix(f"{case}/"): a for k, a in arrays().items() if k.startswith(f"{case}/")}
-    state = {k.removeprefix("state/"): a for k, a in found.items() if k.startswith("state/")}
-    return Case(state, found["x"], found["y"])
+    found = entries(case)
+    return Case(entries(f"{case}/state"), found["x"], found["y"])

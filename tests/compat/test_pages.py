@@ -1,20 +1,13 @@
 """The code of the pages of migration runs."""
 
-import pathlib
-import re
-
 import h5py
 import keras
 import numpy as np
 import pytest
+import safetensors.numpy
 
-DOCS = pathlib.Path(__file__).parents[2] / "docs"
-
-
-def python_blocks(name):
-    """Return the blocks of Python code of a page, without the indentation of a list."""
-    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", (DOCS / name).read_text(), re.M | re.S)
-    return [re.sub(f"^{indent}", "", block, flags=re.M) for indent, block in blocks]
+from tests.compat import recorded
+from tests.compat.pages import python_blocks
 
 
 def run(block, names):
@@ -30,6 +23,23 @@ def random_weights(shapes):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.mark.slow
+def test_the_page_of_pytorch():
+    """`make test-compat` runs the first block, which needs PyTorch, and stores its files."""
+    for name in ("tagger", "outputs"):
+        safetensors.numpy.save_file(recorded.entries(f"{name}.safetensors"), f"{name}.safetensors")
+    names = {"haste_state_dict": sized_like_haste(32, 64)}
+    for block in python_blocks("from_pytorch.md")[1:]:
+        run(block, names)
+
+
+def sized_like_haste(features, units):
+    shapes = {"kernel": (features, 4 * units), "recurrent_kernel": (units, 4 * units)}
+    shapes |= {"bias": (4 * units,), "gamma": (2, 4 * units), "gamma_h": (units,)}
+    shapes |= {"beta_h": (units,)}
+    return dict(zip(shapes, random_weights(shapes.values()), strict=True))
 
 
 def test_the_page_of_flax():

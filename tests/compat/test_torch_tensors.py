@@ -68,6 +68,32 @@ def test_a_module_inside_data_parallel(module, layer):
     check_outputs(layer, module)
 
 
+def test_packed_sequences_are_masked_sequences(module):
+    """The outputs after the end of a sequence are zeros, as those of `zero_output_for_mask`."""
+    layer = keras.layers.LSTM(UNITS, return_sequences=True, zero_output_for_mask=True)
+    layer = keras.layers.Bidirectional(layer)
+    layer.build((None, None, FEATURES))
+    load_torch_weights(layer, module.state_dict())
+    x = np.random.default_rng(1).normal(size=(3, 6, FEATURES)).astype("float32")
+    lengths = np.array([6, 4, 1])
+    pack = torch.nn.utils.rnn.pack_padded_sequence
+    packed = pack(torch.tensor(x), torch.tensor(lengths), batch_first=True)
+    with torch.no_grad():
+        y, _ = torch.nn.utils.rnn.pad_packed_sequence(module(packed)[0], batch_first=True)
+    mask = np.arange(6) < lengths[:, None]
+    np.testing.assert_allclose(layer(x, mask=mask), y.numpy(), rtol=0, atol=1e-5)
+
+
+def test_the_output_without_sequences_is_h_n_of_both_directions(module):
+    layer = keras.layers.Bidirectional(keras.layers.LSTM(UNITS))
+    layer.build((None, None, FEATURES))
+    load_torch_weights(layer, module.state_dict())
+    x = np.random.default_rng(1).normal(size=(3, 6, FEATURES)).astype("float32")
+    with torch.no_grad():
+        _, (h_n, _) = module(torch.tensor(x))
+    np.testing.assert_allclose(layer(x), torch.cat([*h_n], 1).numpy(), rtol=0, atol=1e-5)
+
+
 def test_a_projection_is_refused(layer):
     module = torch.nn.LSTM(FEATURES, UNITS, proj_size=2, bidirectional=True)
     with pytest.raises(ValueError, match="'weight_hr_l0' is the projection"):
