@@ -19,11 +19,16 @@ def describe(layer: keras.layers.Layer) -> str:
 
 
 def require_built(layer: keras.layers.Layer) -> None:
-    """Raise a ValueError if a layer is not built."""
+    """Raise a ValueError if a layer is not built, is quantized, or has LoRA weights."""
     if not layer.built:
         raise ValueError(
             f"{describe(layer)} is not built, so it has no weights. Build it, or call it once, "
             "before you load weights."
+        )
+    if layer.quantization_mode is not None or getattr(layer, "lora_enabled", False):
+        raise ValueError(
+            f"{describe(layer)} is quantized or has LoRA weights, so its kernel is not the kernel "
+            "of another library. Load the weights before you quantize the layer or enable LoRA."
         )
 
 

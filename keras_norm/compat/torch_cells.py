@@ -126,7 +126,10 @@ def assign_recurrence(
 def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assignment]:
     found = [e for cls, e in EQUATIONS.items() if isinstance(cell, cls)]
     if not found:
-        raise TypeError(f"{describe(cell)} has no counterpart in PyTorch.")
+        raise TypeError(
+            f"{describe(cell)} is not an LSTM, GRU or SimpleRNN, so it has no counterpart in "
+            "PyTorch's recurrent modules. Pass a list only for the layers of a recurrent module."
+        )
     module, order, options, advice = found[0]
     advice = f"Create the layer as {advice}"
     if getattr(cell, "norm", None) is not None:

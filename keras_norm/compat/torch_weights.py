@@ -53,14 +53,16 @@ def load_torch_weights(
 ) -> None:
     """Load the weights of a PyTorch module into layers that compute the same outputs.
 
-    | PyTorch | Keras |
-    |---|---|
-    | nn.LSTM, nn.GRU, nn.RNN and their cells | LSTM, GRU, SimpleRNN, or ours with `norm=None` |
-    | `bidirectional=True` | `Bidirectional` |
-    | `num_layers=2` | a list of two layers |
-    | LayerNormLSTMCell of TorchScript and of NeMo | `NormLSTM`, see below |
-    | nn.LayerNorm, nn.BatchNorm1d | `LayerNormalization`, `BatchNormalization`, ours or Keras' |
-    | nn.Linear, nn.Embedding | Dense, Embedding |
+    ========================================= ==================================================
+    PyTorch                                   Keras
+    ========================================= ==================================================
+    nn.LSTM, nn.GRU, nn.RNN, and their cells  LSTM, GRU, SimpleRNN, or ours with norm=None
+    bidirectional=True                        Bidirectional
+    num_layers=2                              a list of two layers
+    LayerNormLSTMCell of TorchScript, of NeMo NormLSTM, see below
+    nn.LayerNorm, nn.BatchNorm1d              LayerNormalization, BatchNormalization, ours or Keras'
+    nn.Linear, nn.Embedding                   Dense, Embedding
+    ========================================= ==================================================
 
     The LayerNorm LSTM cell of TorchScript and NeMo carries the normalized c. Its equations are
     those of `NormLSTM(units, norm=LayerNormalization(epsilon=1e-5), normalize_carry=True)`.
@@ -75,11 +77,12 @@ def load_torch_weights(
             load its modules one by one.
 
     Raises:
-        TypeError: a layer has no counterpart in PyTorch or is of a custom class; `weights` is not
-            a dict or a path.
+        TypeError: a layer has no counterpart in PyTorch or is of a custom class; `layers` or
+            `weights` is of another type.
         ValueError: a layer is not built, or computes other equations; an entry is missing, has
             another shape or is transposed, or belongs to no layer; the module has a projection;
-            the file is a pickle. No layer is changed.
+            the file is a pickle. No layer is changed. (A transposed square matrix has the right
+            shape, so it is not found.)
 
     Example:
     >>> state_dict = {"weight": np.ones((4, 3)), "bias": np.zeros(4)}
@@ -108,8 +111,13 @@ def load_torch_weights(
 
 
 def _assign_module(layers: Layers, module: Module) -> list[Assignment]:
-    if not isinstance(layers, keras.layers.Layer):
+    if isinstance(layers, list | tuple):
         return assign_recurrence(layers, *module)
+    if not isinstance(layers, keras.layers.Layer):
+        raise TypeError(
+            "layers must be a layer, a list of layers, or a dict from names of modules to them. "
+            f"Received: {type(layers).__name__}."
+        )
     layer = layers
     while isinstance(layer, keras.layers.TimeDistributed):
         layer = layer.layer

@@ -113,12 +113,43 @@ class CustomDense(keras.layers.Dense):
         (CustomDense(3, name="mine"), "CustomDense 'mine' is of a custom class"),
         (
             keras.layers.RNN(keras.layers.StackedRNNCells([keras.layers.LSTMCell(3)])),
-            "has no counterpart in PyTorch",
+            "StackedRNNCells 'rnn",
         ),
     ],
 )
 def test_a_layer_without_a_counterpart_is_refused(layer, message):
     assert message in refusal(TypeError, built(layer), state("lstm"))
+
+
+@pytest.mark.parametrize("layers", [None, "lstm", {"lstm": 3}])
+def test_something_else_than_a_layer_is_refused(layers):
+    with pytest.raises(TypeError, match="layers must be a layer, a list of layers, or a dict"):
+        load_torch_weights(layers, state("lstm"))
+
+
+def test_a_list_with_another_layer_is_refused():
+    layers = [built(keras.layers.LSTM(UNITS)), built(keras.layers.Dense(3))]
+    assert "Pass a list only for the layers of a recurrent" in refusal(
+        TypeError, layers, state("lstm")
+    )
+
+
+def quantized():
+    layer = built(keras.layers.Dense(UNITS))
+    layer.quantize("int8")
+    return layer
+
+
+def with_lora():
+    layer = built(keras.layers.Dense(UNITS))
+    layer.enable_lora(2)
+    return layer
+
+
+@pytest.mark.parametrize("create", [quantized, with_lora])
+def test_a_quantized_layer_is_refused(create):
+    message = refusal(ValueError, create(), state("linear"))
+    assert "Load the weights before you quantize the layer" in message
 
 
 @pytest.mark.parametrize("layer", [keras.layers.LSTM(UNITS), keras.layers.Dense(UNITS)])
