@@ -10,7 +10,7 @@ from keras import ops
 from keras_norm.keras_internals import xla_compiles
 from keras_norm.typing import Tensor, Tensors
 
-# Number of columns that a row is folded to before they are added.
+# Largest number of columns that a row is folded to before they are added.
 COLUMNS = 64
 
 
@@ -101,12 +101,14 @@ def row_mean(x: Tensor) -> Tensor:
     """Compute the mean over the last axis, which keeps size 1.
 
     TensorFlow's XLA compiler adds the elements of a row one after the other, but those of a matrix
-    product side by side. So there the mean of the rows of a matrix is a product with ones. A
-    product of more than `COLUMNS` columns would be unrolled, and compile ten times as long.
+    product side by side. So there the mean of the rows of a matrix is a product with ones. XLA
+    unrolls the product, so that its compile time grows with the number of columns. The rows are
+    therefore folded to the largest divisor of their length up to `COLUMNS`.
     """
     n = x.shape[-1]
     if len(x.shape) != 2 or keras.backend.backend() != "tensorflow" or not xla_compiles():
         return ops.mean(x, axis=-1, keepdims=True)
-    if n % COLUMNS == 0:
-        x = ops.sum(ops.reshape(x, (-1, n // COLUMNS, COLUMNS)), axis=1)
-    return ops.matmul(x, ops.ones((x.shape[-1], 1), x.dtype)) / n
+    columns = max(k for k in range(1, COLUMNS + 1) if n % k == 0)
+    if columns < n:
+        x = ops.sum(ops.reshape(x, (-1, n // columns, columns)), axis=1)
+    return ops.matmul(x, ops.ones((columns, 1), x.dtype)) / n
