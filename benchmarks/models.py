@@ -62,6 +62,7 @@ class LayerNormCell(keras.layers.Layer):
 
 RECURRENT: dict[str, Callable[..., keras.layers.Layer]] = {
     settings.LN_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(s.units, **k),
+    settings.UNCOMPILED: lambda s, **k: keras_norm.LayerNormLSTM(s.units, compiled=False, **k),
     settings.LN_GRU: lambda s, **k: keras_norm.LayerNormGRU(s.units, **k),
     settings.BN_LSTM: lambda s, **k: keras_norm.BatchNormLSTM(s.units, max_timesteps=s.time, **k),
     settings.RMS_LSTM: lambda s, **k: keras_norm.NormLSTM(

@@ -46,7 +46,7 @@ TRAINING, INFERENCE = "training", "inference"
 FIRST_STEP, FIRST_PREDICT = "training step", "predict"
 BIDIRECTIONAL, BIDIRECTIONAL_CPU = "Bidirectional x 2", "Bidirectional, CPU"
 PREDICT, SERVED = "predict", "SavedModel"
-TRIAL, KEPT = "time per trial", "memory kept per trial"
+TRIAL, SAME_SIZE, KEPT = "time per trial", "time per trial, same size", "memory kept per trial"
 
 LN_LSTM, LN_GRU, BN_LSTM = "LN-LSTM", "LN-GRU", "BN-LSTM"
 RMS_LSTM, NO_NORM = "RMS-LSTM", "norm=None"
@@ -55,6 +55,7 @@ KERAS_LSTM, KERAS_JIT, KERAS_GRU = "keras LSTM", "keras LSTM, jit", "keras GRU"
 KERAS_STATIC = "keras LSTM, static"
 RNN_CELL = "RNN(cell)"
 OWN_CELL = "RNN(LayerNormLSTMCell)"
+UNCOMPILED = "LN-LSTM, compiled=False"
 
 # State as (batch, units) or (units, batch); batch in one XLA program or in two parallel ones.
 PRODUCT_VARIANTS = {
@@ -120,6 +121,7 @@ TARGETS = (
     Target("first Bidirectional step", "first", BIDIRECTIONAL, LN_LSTM, LSTM, 2.00),
     Target("first Bidirectional, CPU time", "first", BIDIRECTIONAL_CPU, LN_LSTM, LSTM, 2.00),
     Target("time per trial", "search", TRIAL, LN_LSTM, LSTM, 1.50),
+    Target("time per trial, same size", "search", SAME_SIZE, LN_LSTM, LSTM, 1.50),
     Target("memory kept per trial", "search", KEPT, LN_LSTM, LSTM, 1.50),
     Target("eager training step", "eager", TRAINING, LN_LSTM, LSTM, 1.50),
     Target("eager call", "eager", INFERENCE, LN_LSTM, LSTM, 1.50),

@@ -240,7 +240,7 @@ def memory(results: Results) -> Table:
             value = m.median(name)
             amount = duration(value) if m.unit == "s" else f"{value / 2**20:.3g} MiB"
             rows.append((name, amount, relative))
-    note = "training: peak of a step. Trials: one epoch, a new number of units, clear_session."
+    note = "training: peak of a step. Trials: four batches of a new number of units."
     return Table("Memory", ("", "measured", "/ keras LSTM"), tuple(rows), note)
 
 
