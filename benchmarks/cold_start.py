@@ -67,20 +67,24 @@ def first_predict(name: str, shape: Shape) -> dict[str, float]:
 
 
 def fit(name: str, task: Task) -> dict[str, float]:
-    """Time all epochs of a fit with Keras' defaults."""
-    samples = data(task)
+    """Time all epochs of a fit."""
+    samples, arrays = data(task), task.shortest is None
+    batch = task.batch if arrays else None
     wall, _ = _seconds(
         lambda: _task_model(name, task).fit(
-            *samples, epochs=task.epochs, shuffle=task.shortest is None, verbose=0
+            *samples, batch_size=batch, epochs=task.epochs, shuffle=arrays, verbose=0
         )
     )
     return {task.name: wall}
 
 
 def whole_predict(name: str, task: Task) -> dict[str, float]:
-    """Time a predict of all samples with Keras' defaults."""
+    """Time a predict of all samples."""
     samples = data(task)
-    wall, _ = _seconds(lambda: _task_model(name, task).predict(samples[0], verbose=0))
+    batch = task.batch if task.shortest is None else None
+    wall, _ = _seconds(
+        lambda: _task_model(name, task).predict(samples[0], batch_size=batch, verbose=0)
+    )
     return {task.name: wall}
 
 
@@ -98,11 +102,11 @@ def data(task: Task) -> tuple[Any, ...]:
     sentences = tf.data.Dataset.from_tensor_slices((words, lengths, labels))
     sentences = sentences.shuffle(task.samples, seed=0)
     sentences = sentences.map(lambda words, length, label: (words[:length], label))
-    return (sentences.padded_batch(settings.BATCH),)
+    return (sentences.padded_batch(task.batch),)
 
 
 def _task_model(name: str, task: Task) -> keras.Model:
-    shape = Shape(settings.BATCH, task.time, task.inputs, task.units)
+    shape = Shape(task.batch, task.time, task.inputs, task.units)
     layer = models.recurrent_layer(name, shape, return_sequences=False)
     if task.shortest is None:
         return _classifier(shape, layer)

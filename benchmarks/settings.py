@@ -23,6 +23,7 @@ class Task(NamedTuple):
         units: units of the recurrent layer.
         epochs: number of epochs, for which `keras.layers.LSTM` takes 4 to 9 s on two cores.
         shortest: length of the shortest sentence; None if the data are not sentences.
+        batch: batch size.
     """
 
     samples: int
@@ -31,16 +32,16 @@ class Task(NamedTuple):
     units: int
     epochs: int
     shortest: int | None = None
+    batch: int = 32
 
     @property
     def name(self) -> str:
-        """Short name of the data, such as "2,000 x (200, 16)"."""
+        """Short name of the data, such as "2,000 x (200, 16)", and a batch size other than 32."""
+        data = f"{self.samples:,} x ({self.time}, {self.inputs})"
         if self.shortest is not None:
-            return f"{self.samples:,} sentences"
-        return f"{self.samples:,} x ({self.time}, {self.inputs})"
+            data = f"{self.samples:,} sentences"
+        return data if self.batch == 32 else f"{data}, batch {self.batch}"
 
-
-BATCH = 32  # batch size of the tasks, Keras' default
 
 TRAINING, INFERENCE = "training", "inference"
 FIRST_STEP, FIRST_PREDICT = "training step", "predict"
@@ -170,6 +171,17 @@ class Settings:
     trials: int
 
 
+TASKS = (
+    Task(10_000, 28, 28, units=128, epochs=3),
+    Task(3_990, 50, 64, units=64, epochs=4, shortest=5),
+    Task(2_000, 200, 16, units=64, epochs=4),
+    Task(3_000, 40, 8, units=32, epochs=10),
+    Task(10_000, 28, 28, units=128, epochs=4, batch=128),
+    Task(3_990, 50, 64, units=64, epochs=8, shortest=5, batch=128),
+    Task(2_000, 200, 16, units=64, epochs=8, batch=128),
+    Task(3_000, 40, 8, units=32, epochs=20, batch=128),
+)
+
 FULL = Settings(
     rounds=15,
     cold_rounds=3,
@@ -177,12 +189,7 @@ FULL = Settings(
     choices=CHOICES,
     first=(Shape(32, 28, 28, 128), Shape(32, 200, 16, 64)),
     bidirectional=(Shape(32, 28, 28, 128),),
-    tasks=(
-        Task(10_000, 28, 28, units=128, epochs=3),
-        Task(3_990, 50, 64, units=64, epochs=4, shortest=5),
-        Task(2_000, 200, 16, units=64, epochs=4),
-        Task(3_000, 40, 8, units=32, epochs=10),
-    ),
+    tasks=TASKS,
     shapes=(
         Shape(32, 64, 64, 128),
         Shape(64, 128, 128, 256),

@@ -134,7 +134,7 @@ def fits(results: Results) -> Table:
     tasks = [settings.Task(*m.shape) for m in results.of("cold")]
     sizes = "; ".join(f"{t.name}: {t.units} units, {t.epochs} epochs" for t in tasks)
     note = (
-        f"Including the construction of the model. {sizes}. The batch size is {settings.BATCH}; "
+        f"Including the construction of the model. {sizes}. The batch size is 32 or 128; "
         "the last batch is smaller. Sentences: an Embedding with mask_zero; tf.data pads every "
         "batch to its longest sentence."
     )

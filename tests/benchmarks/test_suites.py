@@ -78,7 +78,7 @@ def test_every_cold_call_runs_in_a_new_process(monkeypatch):
 
 def test_the_last_batch_of_every_task_is_smaller():
     for task in (*settings.FULL.tasks, *settings.QUICK.tasks):
-        assert task.samples % settings.BATCH
+        assert task.samples % task.batch
 
 
 def test_sentences_are_padded_to_the_longest_sentence_of_their_batch():
