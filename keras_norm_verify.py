@@ -125,9 +125,10 @@ class GoldenCase:
     Attributes:
         name: text such as "batch 3, length 7, padded left".
         signature: name of the signature to call.
-        inputs: arrays by name. The sequences of a stream have the shape (batch, time, ...).
+        inputs: arrays by name, texts as bytes. The sequences of a stream have the shape (batch,
+            time, ...).
         expected: expected outputs by name.
-        atol: absolute tolerance of each expected output, by name.
+        atol: absolute tolerance of each expected output, by name. Texts must be equal.
         sequences: names of the inputs of a stream that are passed one timestep at a time; empty for
             a single call.
         states: names of the inputs of a stream that get the outputs of the previous timestep.
@@ -191,7 +192,7 @@ class GoldenCases:
         arrays: Arrays = {}
         for k, case in enumerate(fields["cases"]):
             for part in ("inputs", "expected"):
-                arrays |= {f"{k}/{part}/{name}": array for name, array in case[part].items()}
+                arrays |= {f"{k}/{part}/{n}": _without_objects(a) for n, a in case[part].items()}
                 case[part] = list(case[part])
         file = io.BytesIO()
         arrays["golden_cases"] = np.array(json.dumps({"version": VERSION} | fields))
@@ -199,6 +200,11 @@ class GoldenCases:
         with zipfile.ZipFile(file) as archive:
             require_size(sum(entry.file_size for entry in archive.infolist()))
         return file.getvalue()
+
+
+def _without_objects(array: Array) -> Array:
+    """Convert an array of bytes objects, which is text, to bytes of fixed width."""
+    return array.astype(np.bytes_) if array.dtype.kind == "O" else array
 
 
 def require_size(size: int) -> None:
@@ -360,9 +366,9 @@ def _parse_case(k: int, fields: Json, arrays: Arrays) -> GoldenCase:
     for part in ("inputs", "expected"):
         for name in fields[part]:
             array = arrays.get(f"{k}/{part}/{name}")
-            numeric = array is not None and array.dtype.kind in "biuf"
-            problem = f"case {k}: '{printable(name)}' has no array of numbers in the .npz file"
-            _require(numeric, problem)
+            fits = array is not None and array.dtype.kind in "biufS"
+            problem = f"case {k}: '{printable(name)}' has no array of numbers or bytes in the file"
+            _require(fits, problem)
         fields[part] = {name: arrays[f"{k}/{part}/{name}"] for name in fields[part]}
     inputs, tolerances = fields["inputs"], fields["atol"]
     _require(isinstance(tolerances, dict), f"case {k}: the field atol is not a dict")
@@ -752,7 +758,10 @@ def _difference(expected: Array, actual: Array, atol: float) -> str:
     """
     if actual.shape != expected.shape:
         return f"has the shape {actual.shape}, expected {expected.shape}"
-    if actual.dtype.kind not in "biuf":
+    if expected.dtype.kind == "S" and actual.dtype.kind in "SO":
+        count = int(np.sum(actual.astype(np.bytes_) != expected))
+        return f"differs in {count} of {expected.size} texts" if count else ""
+    if actual.dtype.kind not in "biuf" or expected.dtype.kind == "S":
         return f"has the dtype {actual.dtype}, expected {expected.dtype}"
     if expected.dtype.kind != "f":
         # Python compares a large integer with a float exactly. NumPy would round the integer.

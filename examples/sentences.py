@@ -1,7 +1,8 @@
-"""Classify questions with a LayerNorm GRU over padded sentences, and check its exported files.
+"""Classify questions with a LayerNorm GRU that takes text, and check its exported files.
 
 `python -m examples.sentences` trains for one minute on the 5,452 questions of TREC. TFDS downloads
-the data, or reads them from $KERAS_NORM_DATA/tfds.
+the data, or reads them from $KERAS_NORM_DATA/tfds. The SavedModel takes text. The TFLite file takes
+the ids of words, and words.txt has a word on each line.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 import keras_norm
-from keras_norm.export import check, export_saved_model, export_tflite
+from keras_norm import export
 
 WORDS, UNITS = 4000, 64
 
@@ -39,13 +40,23 @@ def load(samples=None):
 
 
 def build(words):
-    """Build a classifier of word ids (batch, time), padded with zeros on the right."""
-    inputs = keras.Input((None,), dtype="int32", name="words")
-    x = keras.layers.Embedding(words, UNITS, mask_zero=True)(inputs)
+    """Build a classifier of texts; `words` are the known words."""
+    texts = keras.Input((), dtype="string", name="question")
+    to_ids = keras.layers.TextVectorization(vocabulary=words, standardize="lower", name="words")
+    x = keras.layers.Embedding(to_ids.vocabulary_size(), UNITS, mask_zero=True)(to_ids(texts))
     x = keras.layers.SpatialDropout1D(0.3)(x)
     x = keras_norm.LayerNormGRU(UNITS)(x)
     outputs = keras.layers.Dense(6, "softmax", name="kind")(keras.layers.Dropout(0.5)(x))
-    return keras.Model(inputs, outputs, name="questions")
+    return keras.Model(texts, outputs, name="questions")
+
+
+def tokenize(texts, words):
+    """Compute the ids of `TextVectorization(standardize="lower")` as an app does: without Keras."""
+    ids = {word.encode(): k for k, word in enumerate(words)}
+    # TensorFlow lowers the letters A to Z only, as Python does for bytes. Id 1 is an unknown word.
+    rows = [[ids.get(word, 1) for word in text.encode().lower().split()] for text in texts]
+    longest = max(map(len, rows))
+    return np.array([row + [0] * (longest - len(row)) for row in rows])
 
 
 def main(argv=None):
@@ -53,30 +64,33 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/sentences"))
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument(
-        "--samples",
-        type=int,
-        help="use at most this many training and test questions (default: all)",
-    )
+    parser.add_argument("--samples", type=int, help="use at most this many questions of each part")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     (questions, kinds), (test_questions, test_kinds) = load(args.samples)
-    tokenizer = keras.layers.TextVectorization(WORDS, standardize="lower")
     # Words that occur once become the unknown token, so that training includes this token.
     counts = collections.Counter(" ".join(questions).lower().split())
-    tokenizer.set_vocabulary([word for word, n in counts.most_common(WORDS - 2) if n > 1])
-    ids, test_ids = (np.array(tokenizer(texts), "int32") for texts in (questions, test_questions))
-
-    model = build(tokenizer.vocabulary_size())
+    model = build([word for word, n in counts.most_common(WORDS - 2) if n > 1])
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
-    model.fit(ids, kinds, 64, args.epochs, validation_data=(test_ids, test_kinds), verbose=2)
-    files = [
-        export_saved_model(model, args.out / "saved_model", overwrite=True),
-        export_tflite(model, args.out / "model.tflite", overwrite=True),
+    texts, test_texts = map(keras.ops.convert_to_tensor, (questions, test_questions))
+    validation = (test_texts, test_kinds)
+    model.fit(texts, kinds, 64, args.epochs, validation_data=validation, verbose=2)
+
+    saved_model = export.export_saved_model(model, args.out / "saved_model", overwrite=True)
+    preprocessing, core = export.split_text_model(model)
+    tflite = export.export_tflite(core, args.out / "model.tflite", overwrite=True)
+    files = export.write_vocabularies(preprocessing, args.out, overwrite=True)
+    ids = tokenize(test_questions, files["words"].read_text("utf-8").split("\n"))
+    reports = [
+        export.check(model, saved_model, test_questions, labels=test_kinds),
+        export.check(core, tflite, ids, labels=test_kinds),
     ]
-    report = check(model, files, test_ids, labels=test_kinds)
-    report.print()
-    return 0 if report else 1
+    for report in reports:
+        report.print()
+    with export.open_runner(tflite) as run:
+        difference = np.abs(run({"question": ids})["kind"] - model.predict(test_texts)).max()
+    print(f"The file on the ids of `tokenize` and the model on texts differ by {difference:.1e}")
+    return 0 if all(reports) and difference < 1e-5 else 1
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Train an LSTM on handwritten digits, serve it with TensorFlow Serving, and check the server.
 
 `python -m examples.serving export --to build/served` takes 15 seconds, and prints how to start
-a server. The command `check` compares the server with the model. Both commands need
-`pip install -e ".[examples,serving]"`; docs/serving.md has more.
+a server. The command `check` compares the server with the model. docs/serving.md has more.
 """
 
 import argparse
+import json
 import pathlib
 
 import grpc
@@ -20,7 +20,7 @@ from keras_norm.export import check, export_saved_model
 
 NAME = "digits"
 TIMEOUT = 60.0  # seconds to wait for the server's reply
-# By default gRPC limits messages to 4 MB, too little for long sequences. The server has no limit.
+# By default gRPC limits messages to 4 MB, which long sequences exceed. The server has no limit.
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 START = """Start the server:
 docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
@@ -32,13 +32,13 @@ def rest(url, model, outputs, signature="serving_default"):
     """Return a function that sends inputs to a server by REST (port 8501) and returns the outputs.
 
     `outputs` has the dtype of each output by name, because REST sends neither dtypes nor the name
-    of a single output. REST does not support float16 and bfloat16.
+    of a single output. REST does not support float16 and bfloat16. Texts are sent as UTF-8.
     """
 
     def run(inputs):
         columns = {name: np.asarray(array).tolist() for name, array in inputs.items()}
-        body = {"signature_name": signature, "inputs": columns}
-        response = requests.post(f"{url}/v1/models/{model}:predict", json=body, timeout=TIMEOUT)
+        body = json.dumps({"signature_name": signature, "inputs": columns}, default=bytes.decode)
+        response = requests.post(f"{url}/v1/models/{model}:predict", body, timeout=TIMEOUT)
         if not response.ok:
             raise RuntimeError(f"{url} returned an error: {response.text}")
         values = response.json()["outputs"]

@@ -14,7 +14,9 @@ from keras_norm.export.formats.format_registry import open_runner
 from keras_norm.export.formats.onnx.export_onnx import export_onnx
 from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
 from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.formats.vocabulary_files import write_vocabularies
 from keras_norm.export.model.single_step import Step
+from keras_norm.export.model.split_text_model import split_text_model
 from keras_norm.export.report.report import Report
 
 __all__ = [
@@ -32,4 +34,6 @@ __all__ = [
     "export_saved_model",
     "export_tflite",
     "open_runner",
+    "split_text_model",
+    "write_vocabularies",
 ]

@@ -61,10 +61,6 @@ class UnsafeOpError(RunnerError):
         self.ops = ops
 
 
-class TextError(ValueError):
-    """Raised if an input or an output is text; only numbers can be run and compared."""
-
-
 class UsageError(ValueError):
     """Raised if the arguments of the command line are wrong, or name an unusable file."""
 

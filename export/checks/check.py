@@ -81,8 +81,9 @@ def check(
         model: a functional or Sequential model.
         artifacts: SavedModel directories, .tflite files and .onnx files; or functions that map
             arrays by input name to arrays by output name.
-        data: real samples: arrays (samples, ...) by input name, or one array for one input; a .npz
-            file of arrays by input name, or several files, read one at a time; or a
+        data: real samples: arrays (samples, ...) by input name, or one array for one input, or a
+            list of texts for one input of texts; a .npz file of arrays by input name, or several
+            files, read one at a time (a list of `pathlib.Path`); or a
             `tf.data.Dataset` or `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights).
             The labels of a dataset are y; its weights are not used.
         rtol: relative tolerance; None for the tolerance of the coarsest precision that the values

@@ -12,12 +12,13 @@ from keras_norm.export.checks.data_reader import Part
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.train_inference_gap import GapMeter
-from keras_norm.export.compare.arrays import magnitude
+from keras_norm.export.compare.arrays import kind_of, magnitude
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.compare.metrics import read_labels, tally
 from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.quantization_tolerance import spreads
 from keras_norm.export.compare.samples import Case
+from keras_norm.export.compare.text_arrays import to_fixed_width
 from keras_norm.export.compare.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.tolerance_factors import model_precision, timestep_counter
@@ -187,9 +188,8 @@ def _hash_rows(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
         others = y[(y != y[:1]).reshape(len(y), -1).any(axis=1)]
         rows = [y[0], *others[:1]]
         # Adding 0 turns -0.0 into 0.0, so that both zeros have one hash.
-        hashes = {
-            hashlib.sha256(f"{r.shape}".encode() + (r + 0).tobytes()).hexdigest() for r in rows
-        }
+        stored = [to_fixed_width(r) if kind_of(y) == "text" else np.asarray(r + 0) for r in rows]
+        hashes = {hashlib.sha256(f"{r.shape}".encode() + r.tobytes()).hexdigest() for r in stored}
         found.append((name, tuple(sorted(hashes))))
     return tuple(found)
 

@@ -57,8 +57,9 @@ class Data:
 
     Args:
         specs: input specs by input name.
-        data: arrays (samples, ...) by input name, or one array for one input; a .npz file of such
-            arrays by name, a .npy file for one input, or several files; or a `tf.data.Dataset` or
+        data: arrays (samples, ...) by input name, or one array for one input; a list of texts for
+            one input of texts; a .npz file of arrays by name, a .npy file for one input, or several
+            files; or a `tf.data.Dataset` or
             `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights). The labels are y; the
             weights are not used.
         labels: labels for data in arrays: arrays by output name, or one array for one output. For
@@ -82,7 +83,7 @@ class Data:
     ) -> None:
         self.specs, self.data, self.labels = specs, data, labels
         self.ordered = ordered
-        self.files = _files(data)
+        self.files = None if _is_texts(specs, data) else _files(data)
         if self.files is not None:
             self.label_files = None if labels is None else _files(labels)
             if labels is not None and len(self.label_files or ()) != len(self.files):
@@ -197,6 +198,19 @@ def read_arrays(path: Path) -> Arrays | Array:
     # A damaged file may raise any error: a wrong header, for example, asks for too much memory.
     except Exception as error:
         raise ValueError(f"{path} cannot be read: {printable(str(error), 200)}") from error
+
+
+def _is_texts(specs: Mapping[str, TensorSpec], data: DataLike) -> bool:
+    """Return whether a list of str has the texts of a model's only input, and not paths of files.
+
+    A list whose elements all end with .npz or .npy has paths.
+    """
+    return (
+        [spec.dtype for spec in specs.values()] == ["string"]
+        and isinstance(data, list | tuple)
+        and all(isinstance(text, str) for text in data)
+        and not all(text.endswith((".npz", ".npy")) for text in data)
+    )
 
 
 def _files(data: DataLike) -> list[pathlib.Path] | None:

@@ -67,6 +67,7 @@ def _search_file(
     specs = signature.input_specs(model)
     tensors = [tf.constant(inputs[name], specs[name].dtype) for name in specs]
     outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(list(tensors)))
+    outputs = [output for output in outputs if output.dtype != tf.string]
     fresh, stale, reason = _new_export(model, known, path, inputs, outputs, share)
     layer = _find_first(model, tensors, file, fresh)
     if layer is None:
@@ -141,9 +142,11 @@ def _has_outputs(values: Tensors, file: _Tensors, fresh: _Tensors | None) -> boo
     """Return whether tensors of the file equal all outputs of a layer, or None if unknown."""
     verdicts = []
     for value in values:
+        if not _is_distinctive(value):
+            return None
         here = file.find(value)
         there = here if fresh is None else fresh.find(value)
-        if not _is_distinctive(value) or (fresh is not None and not there):
+        if fresh is not None and not there:
             return None
         alike = fresh is not None and fresh.count == file.count
         verdicts.append(there <= here if alike else bool(here))

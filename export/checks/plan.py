@@ -5,9 +5,8 @@ import functools
 from collections.abc import Callable, Sequence
 
 import keras
-import numpy as np
 
-from keras_norm.export.compare.arrays import contains_nan, magnitude
+from keras_norm.export.compare.arrays import contains_nan, magnitude, where_finite
 from keras_norm.export.compare.input_cases import (
     MASKED_BATCH,
     NeighborCase,
@@ -193,7 +192,7 @@ def _find_problem(outputs: Arrays, is_required: bool, is_masked: bool) -> str | 
         return None
     if not all(array.size for array in outputs.values()):
         return "an output of the Keras model is empty"
-    if any(np.isinf(array).all() for array in outputs.values()):
+    if not all(where_finite(array).any() for array in outputs.values()):
         return "all values of an output of the Keras model are infinite"
     return None
 
@@ -203,7 +202,8 @@ def _run_edge_cases(
 ) -> tuple[tuple[Case, ...], tuple[Arrays, ...], tuple[str, ...]]:
     """Run the Keras model on edge cases: test inputs with a row of zeros or of extreme values.
 
-    A row of zeros, of one value or of extreme values replaces a sample. This function returns the
+    A row of zeros, of one value or of extreme values, an empty text or a text of unknown words
+    replaces a sample. This function returns the
     edge cases, the outputs of the model, and a note. The note lists the edge cases for which the
     model gives NaN or infinity. A logarithm of zero, for example, is infinite: a comparison would
     say nothing about a file.
@@ -212,16 +212,17 @@ def _run_edge_cases(
     for case in edge_cases(samples):
         try:
             outputs = run(case.inputs)
-        # A layer may raise an error for a row of zeros: leave out this test input.
+        # A layer may raise an error for a row of zeros or unknown words: leave out this test input.
         except Exception:
             outputs = {}
-        if outputs and all(np.isfinite(array).all() for array in outputs.values()):
+        if outputs and all(where_finite(array).all() for array in outputs.values()):
             cases.append(case)
             expected.append(outputs)
         else:
             left_out.append(case.name)
     note = (
-        f"{'; '.join(left_out)}: left out, because outputs of the Keras model are NaN or infinite"
+        f"{'; '.join(left_out)}: left out, because the Keras model cannot run them, or its outputs "
+        "are NaN or infinite"
     )
     return tuple(cases), tuple(expected), (note,) if left_out else ()
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.checks.model_clone import ModelClone
-from keras_norm.export.compare.arrays import absolute_difference, to_float64
+from keras_norm.export.compare.arrays import absolute_difference, kind_of, to_float64
 from keras_norm.export.compare.metrics import tally
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
@@ -72,7 +72,11 @@ class GapMeter:
             for outputs in (inference, training)
         )
         return GapMeasurements(
-            tuple(_mode_difference(n, rows, y, training[n]) for n, y in inference.items()),
+            tuple(
+                _mode_difference(n, rows, y, training[n])
+                for n, y in inference.items()
+                if kind_of(y) != "text"
+            ),
             tuple(_batch_statistics(k, found) for k, found in enumerate(self.statistics)),
             tally(labels, labeled_inference, labeled_inference),
             tally(labels, labeled_training, labeled_inference),
@@ -104,8 +108,9 @@ def judge_gap(
     Returns:
         The gap; its verdict is "not measured", with the reason, if a part could not be measured.
     """
-    if found.error is not None:
-        return TrainInferenceGap("not measured", found.error, max_gap=max_gap)
+    error = found.error or ("" if found.outputs else "the model has no outputs of numbers")
+    if error:
+        return TrainInferenceGap("not measured", error, max_gap=max_gap)
     most = max(part.rows for part in found.outputs)
     outputs: dict[str, list[ModeDifference]] = {}
     for part in found.outputs:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from keras_norm.export.compare.text_arrays import is_text
 from keras_norm.typing import Array, Arrays, TensorLike
 
 
@@ -49,15 +50,25 @@ def in_range(array: Array, dtype: np.dtype[np.generic]) -> bool:
 
 
 def kind_of(x: Array) -> str | None:
-    """Return an array's kind, "float", "int" or "bool"; None for other values, such as strings."""
+    """Return an array's kind, "float", "int", "bool" or "text"; None for other values."""
     if "float" in x.dtype.name:
         return "float"
-    return {"i": "int", "u": "int", "b": "bool"}.get(x.dtype.kind)
+    return "text" if is_text(x) else {"i": "int", "u": "int", "b": "bool"}.get(x.dtype.kind)
+
+
+def where_nan(x: Array) -> Array:
+    """Return a boolean array: True where a value is NaN. Only floats can be NaN."""
+    return np.isnan(x) if kind_of(x) == "float" else np.zeros(x.shape, bool)
+
+
+def where_finite(x: Array) -> Array:
+    """Return a boolean array: True where a value is finite. Only floats can be infinite or NaN."""
+    return np.isfinite(x) if kind_of(x) == "float" else np.ones(x.shape, bool)
 
 
 def contains_nan(arrays: Arrays) -> bool:
     """Return whether any array contains NaN."""
-    return any(bool(np.isnan(array).any()) for array in arrays.values())
+    return any(bool(where_nan(array).any()) for array in arrays.values())
 
 
 def axis_names(rank: int, source: str = "") -> tuple[str, ...]:
@@ -75,7 +86,9 @@ def axis_names(rank: int, source: str = "") -> tuple[str, ...]:
 
 
 def magnitude(x: Array) -> float:
-    """Return the largest finite absolute value of an array; 0 if it has no finite value."""
+    """Return the largest finite absolute value of an array; 0 if it has none, or has texts."""
+    if kind_of(x) == "text":
+        return 0.0
     size = np.abs(to_float64(x))
     return float(size[np.isfinite(size)].max(initial=0.0))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_norm.export.compare.samples import Case, Samples, is_whole
+from keras_norm.export.compare.text_arrays import is_text
 from keras_norm.typing import Array, Arrays, TensorLike
 
 BATCH_SIZES = (1, 2, 7)
@@ -92,28 +93,41 @@ def edge_cases(samples: Samples) -> tuple[Case, ...]:
     """Make test inputs of two samples; an edge case, such as zeros, replaces the first sample.
 
     Edge cases are rows that sensors and padding produce: see `EDGE_ROWS`. Integers come from the
-    data, because the model may not accept any other integer.
+    data, because the model may not accept any other integer. Inputs of texts have edge cases of
+    their own: see `EDGE_TEXTS`.
 
     Args:
         samples: the validated data.
 
     Returns:
-        Test inputs for each entry of `EDGE_ROWS`, without repeated inputs.
+        Test inputs for each entry of `EDGE_ROWS` and `EDGE_TEXTS`, without repeated inputs; and an
+        empty text in a batch of its own.
     """
     plain = samples.case(range(samples.batch or 2))
+    numbers = {n: array for n, array in samples.arrays.items() if not is_text(array)}
+    texts = samples.arrays.keys() - numbers.keys()
+    rows = {
+        **{name: {n: edge(a) for n, a in numbers.items()} for name, edge in EDGE_ROWS.items()},
+        **{name: dict.fromkeys(texts, text) for name, text in EDGE_TEXTS.items()},
+    }
     cases: list[Case] = []
-    for name, edge_row in EDGE_ROWS.items():
+    for name, row in rows.items():
         inputs = {n: array.copy() for n, array in plain.inputs.items()}
-        for input_name, array in samples.arrays.items():
-            inputs[input_name][0] = edge_row(array)
+        for input_name, value in row.items():
+            inputs[input_name][0] = value
         known = (case.inputs for case in (plain, *cases))
         if not any(all(np.array_equal(a, inputs[n]) for n, a in one.items()) for one in known):
             cases.append(Case(f"{plain.name}, row 0 {name}", plain.rows, plain.length, inputs))
+    if texts and samples.batch is None:
+        # Without a longer text in its batch, an empty text may have no timesteps.
+        alone = samples.case([0])
+        alone.inputs.update({name: np.full_like(alone.inputs[name], b"") for name in texts})
+        cases.append(dataclasses.replace(alone, name=f"{alone.name}, without text"))
     return tuple(cases)
 
 
 def is_edge(name: str) -> bool:
-    """Check by the name of test inputs whether a row is an edge case, such as a row of zeros."""
+    """Check by the name of test inputs whether a row of numbers is an edge case, such as zeros."""
     return any(name.endswith(f", row 0 {edge}") for edge in EDGE_ROWS)
 
 
@@ -202,6 +216,10 @@ EDGE_ROWS: dict[str, Callable[[Array], TensorLike]] = {
     "smallest values": lambda array: array.min(axis=0),
     "largest values": lambda array: array.max(axis=0),
 }
+
+
+# Texts that replace the first sample of an input of texts.
+EDGE_TEXTS = {"without text": b"", "with unknown words": "zzqx Ünbekannt 未知 ☃\t?!".encode()}
 
 
 def _batch_sizes(samples: Samples, sizes: Sequence[int] | None) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_norm.export.compare.arrays import to_float64
+from keras_norm.export.compare.arrays import kind_of, to_float64
 from keras_norm.export.results.artifact_result import Tally
 from keras_norm.typing import Array, Arrays, TensorLike
 
@@ -34,10 +34,11 @@ def read_labels(labels: TensorLike, outputs: Arrays, count: int) -> Arrays:
     Raises:
         ValueError: names, shapes, dtypes or classes that do not fit, NaN or infinity.
     """
+    outputs = {name: y for name, y in outputs.items() if kind_of(y) != "text"}
     if not outputs:
         raise ValueError(
-            "Labels need an output with a row for each sample. The model has no such output. "
-            "Give no labels."
+            "Labels need an output of numbers with a row for each sample. The model has no such "
+            "output. Give no labels."
         )
     names = ", ".join(repr(name) for name in outputs)
     if isinstance(labels, tuple) and len(labels) == len(outputs):

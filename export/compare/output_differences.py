@@ -16,6 +16,7 @@ from keras_norm.export.compare.arrays import (
     magnitude,
     to_float64,
 )
+from keras_norm.export.compare.text_arrays import to_bytes
 from keras_norm.export.results.output_comparison import (
     DifferenceProfile,
     Element,
@@ -29,6 +30,8 @@ DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
 
 # Maximum number of cells along an axis of a map of differences; more cells would enlarge the JSON.
 CELLS = 128
+# Maximum number of characters of a text in a message.
+SHOWN = 60
 
 
 def measure(
@@ -40,8 +43,8 @@ def measure(
 ) -> tuple[Measurement, ...]:
     """Measure the differences between expected and actual outputs.
 
-    A missing output, an extra output, another shape or another kind of dtype (float against int)
-    fails with any tolerance. The result's `problem` then names the reason.
+    A missing output, an extra output, another shape, another kind of dtype (float against int) or
+    another text fails with any tolerance. The result's `problem` then names the reason.
 
     Args:
         expected: arrays by output name.
@@ -60,12 +63,12 @@ def measure(
             results.append(Measurement(name, rtol, f"missing output; the outputs are: {found}"))
             continue
         e, a = np.asarray(value), np.asarray(actual[name])
-        problem = incomparable(e, a)
-        results.append(
-            Measurement(name, rtol, problem)
-            if problem
-            else _measure_values(name, e, a, rtol, rows, source)
-        )
+        if problem := incomparable(e, a):
+            results.append(Measurement(name, rtol, problem))
+        elif kind_of(e) == "text":
+            results.append(_compare_texts(name, e, a, rtol, rows, source))
+        else:
+            results.append(_measure_values(name, e, a, rtol, rows, source))
     extra = "extra output: the Keras model has no output with this name"
     return (*results, *(Measurement(n, rtol, extra) for n in actual if n not in expected))
 
@@ -106,6 +109,37 @@ def judge(found: Measurement, atol: float) -> OutputComparison:
     )
 
 
+def _compare_texts(
+    name: str, e: Array, a: Array, rtol: float, rows: Sequence[int] | None, source: str
+) -> Measurement:
+    """Compare two arrays of texts, which must be equal. The first difference is the `problem`."""
+    e, a = to_bytes(e), to_bytes(a)
+    different = np.argwhere(e != a)
+    problem = None
+    if len(different):
+        index = tuple(different[0].tolist())
+        where = ", ".join(f"{axis} {k}" for axis, k in _position(index, e, rows, source))
+        actual, expected = (y[index].decode(errors="replace")[:SHOWN] for y in (a, e))
+        problem = (
+            f"{len(different)} of {e.size} texts differ ({where}: {actual!r}, expected "
+            f"{expected!r})"
+        )
+    equal = Element((), 0.0, 0.0)
+    return Measurement(
+        name, rtol, problem, True, e.size, max_abs=0.0, max_rel=0.0, worst=equal, widest=equal
+    )
+
+
+def _position(
+    index: Sequence[int], e: Array, rows: Sequence[int] | None, source: str
+) -> tuple[tuple[str, int], ...]:
+    """Name the index of an element: (axis, index) pairs with the number of the user's sample."""
+    position = list(index)
+    if rows is not None and position and len(rows) == len(e):
+        position[0] = rows[position[0]]
+    return tuple(zip(axis_names(e.ndim, source), position, strict=False))
+
+
 def _measure_values(
     name: str, e: Array, a: Array, rtol: float, rows: Sequence[int] | None, source: str
 ) -> Measurement:
@@ -117,15 +151,12 @@ def _measure_values(
     with np.errstate(invalid="ignore", divide="ignore"):
         excess = np.where(difference == 0, 0.0, difference - (0.0 if exact else rtol) * size)
         relative = np.where((difference == 0) | (e == 0), 0.0, difference / size)
-    names = axis_names(e.ndim, source)
 
     def element(rank: Array) -> Element:
         # NaN ranks above every number, so that the reported element is a NaN if there is one.
         index = np.unravel_index(int(np.argmax(np.where(np.isnan(rank), np.inf, rank))), e.shape)
-        position = [int(k) for k in index]
-        if rows is not None and position and len(rows) == len(e):
-            position[0] = rows[position[0]]
-        return Element(tuple(zip(names, position, strict=False)), float(e[index]), float(a[index]))
+        where = _position([int(k) for k in index], e, rows, source)
+        return Element(where, float(e[index]), float(a[index]))
 
     one_sided = (e != a) & ~(np.isfinite(e) & np.isfinite(a)) & ~np.isnan(e) & ~np.isnan(a)
     return Measurement(
@@ -162,7 +193,7 @@ def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceP
 
     A report draws the histogram and the map of the maxima as images. The map has two axes: the
     first axis after the samples, and the last axis. Each value is the maximum over the other axes.
-    For arrays that cannot be compared, the result is None.
+    For texts, and for arrays that cannot be compared, the result is None.
 
     Args:
         expected: array.
@@ -173,7 +204,7 @@ def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceP
     (0.0, 0.5, 0.0)
     """
     e, a = np.asarray(expected), np.asarray(actual)
-    if incomparable(e, a) or e.ndim == 0:
+    if incomparable(e, a) or e.ndim == 0 or kind_of(e) == "text":
         return None
     difference = absolute_difference(e, a)
     shown = sorted({min(1, e.ndim - 1), e.ndim - 1})

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from keras_norm.export.compare.arrays import can_convert, numpy_dtype
+from keras_norm.export.compare.text_arrays import to_bytes
 from keras_norm.typing import Array, Arrays, Shape, TensorLike
 
 
@@ -25,7 +26,7 @@ class InputSpec(Protocol):
 
     @property
     def dtype(self) -> str:
-        """Name of the dtype in NumPy, or "bfloat16"."""
+        """Name of the dtype in NumPy, "bfloat16", or "string" for texts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Samples:
 
     Attributes:
         specs: input specs by input name.
-        arrays: arrays by input name, in the dtype of their spec, all with equally many samples.
+        arrays: arrays by input name, in the dtype of their spec, all with equally many samples. An
+            input of texts has an array of bytes objects (`text_arrays.to_bytes`).
         first: number of the first sample in the user's data.
     """
 
@@ -155,8 +157,11 @@ def read_samples(
     """
     arrays = _named_arrays(specs, data)
     for name, array in arrays.items():
-        _require_shape(name, array, specs[name].shape)
-        arrays[name] = _converted(name, array, specs[name].dtype)
+        spec = specs[name]
+        if spec.dtype == "string" and spec.shape[1:] == (1,) and array.ndim == 1:
+            array = array[:, np.newaxis]
+        _require_shape(name, array, spec.shape)
+        arrays[name] = _converted(name, array, spec.dtype)
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) != 1:
         raise ValueError(f"All inputs need the same number of samples. Received: {counts}.")
@@ -193,10 +198,12 @@ def _named_arrays(specs: Mapping[str, InputSpec], data: TensorLike) -> Arrays:
         raise ValueError(
             f"The data's names must be the model's inputs: {names}. Received: {received}."
         )
-    return {name: _as_array(name, data[name]) for name in specs}
+    return {name: _as_array(name, data[name], spec.dtype) for name, spec in specs.items()}
 
 
-def _as_array(name: str, data: TensorLike) -> Array:
+def _as_array(name: str, data: TensorLike, dtype: str) -> Array:
+    if dtype == "string":
+        return np.asarray(data, object)
     # NumPy raises ValueError for nested lists of different lengths.
     with contextlib.suppress(ValueError):
         array = np.asarray(data)
@@ -224,12 +231,12 @@ def _require_shape(name: str, array: Array, shape: Shape) -> None:
 
 
 def _converted(name: str, array: Array, dtype: str) -> Array:
-    try:
-        target = numpy_dtype(dtype)
-    except TypeError:
-        raise ValueError(
-            f"Input {name!r} has dtype {dtype}. Only inputs of numbers are supported."
-        ) from None
+    if dtype == "string":
+        try:
+            return to_bytes(array)
+        except ValueError as error:
+            raise ValueError(f"Input {name!r} takes texts: {error}.") from None
+    target = numpy_dtype(dtype)
     if not can_convert(array, target):
         raise ValueError(
             f"Input {name!r} takes {dtype}. Received values of {array.dtype} that {dtype} cannot "

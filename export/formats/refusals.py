@@ -89,7 +89,8 @@ def refuse_text(model: keras.Model, runtime: str) -> None:
         if spec.dtype == "string":
             raise UnsupportedOpError(
                 f'input "{name}" takes text, and {runtime} has no operations on text. Export the '
-                "part of the model that takes token ids"
+                "part of the model that takes numbers: preprocessing, core = "
+                "keras_norm.export.split_text_model(model)"
             )
 
 

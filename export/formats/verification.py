@@ -12,7 +12,7 @@ import keras
 from keras_norm.export.compare.arrays import largest
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import TOLERANCES
-from keras_norm.export.errors import TextError, VerificationError, one_line
+from keras_norm.export.errors import VerificationError, one_line
 from keras_norm.export.golden_cases.artifact import (
     FILE_NAME,
     golden_cases_path,
@@ -118,8 +118,7 @@ def verify_saved_model(
 def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | None:
     """Run a model on test inputs and return its outputs; None if the model cannot be run.
 
-    If the model cannot be run, a warning gives the reason. For a model with text inputs the reason
-    is logged at the level INFO instead.
+    If the model cannot be run, a warning gives the reason.
 
     Args:
         model: a functional or a built sequential model.
@@ -131,13 +130,13 @@ def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | N
     try:
         return make_reference(model, data)
     except ValueError as error:
-        if data is not None and not isinstance(error, TextError):
+        if data is not None:
             raise
-        level = logging.INFO if isinstance(error, TextError) else logging.WARNING
-        message = (
-            'the exporter did not run the file of model "%s" and wrote no golden cases for it: %s'
+        logger.warning(
+            'the exporter did not run the file of model "%s" and wrote no golden cases for it: %s',
+            model.name,
+            error,
         )
-        logger.log(level, message, model.name, error)
         return None
 
 

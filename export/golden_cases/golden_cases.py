@@ -33,9 +33,10 @@ class GoldenCase:
     Attributes:
         name: text such as "batch 3, length 7, padded left".
         signature: name of the signature to call.
-        inputs: arrays by name. The sequences of a stream have the shape (batch, time, ...).
+        inputs: arrays by name, texts as bytes. The sequences of a stream have the shape (batch,
+            time, ...).
         expected: expected outputs by name.
-        atol: absolute tolerance of each expected output, by name.
+        atol: absolute tolerance of each expected output, by name. Texts must be equal.
         sequences: names of the inputs of a stream that are passed one timestep at a time; empty for
             a single call.
         states: names of the inputs of a stream that get the outputs of the previous timestep.
@@ -99,7 +100,7 @@ class GoldenCases:
         arrays: Arrays = {}
         for k, case in enumerate(fields["cases"]):
             for part in ("inputs", "expected"):
-                arrays |= {f"{k}/{part}/{name}": array for name, array in case[part].items()}
+                arrays |= {f"{k}/{part}/{n}": _without_objects(a) for n, a in case[part].items()}
                 case[part] = list(case[part])
         file = io.BytesIO()
         arrays["golden_cases"] = np.array(json.dumps({"version": VERSION} | fields))
@@ -107,6 +108,11 @@ class GoldenCases:
         with zipfile.ZipFile(file) as archive:
             require_size(sum(entry.file_size for entry in archive.infolist()))
         return file.getvalue()
+
+
+def _without_objects(array: Array) -> Array:
+    """Convert an array of bytes objects, which is text, to bytes of fixed width."""
+    return array.astype(np.bytes_) if array.dtype.kind == "O" else array
 
 
 def require_size(size: int) -> None:

@@ -120,9 +120,9 @@ def _parse_case(k: int, fields: Json, arrays: Arrays) -> GoldenCase:
     for part in ("inputs", "expected"):
         for name in fields[part]:
             array = arrays.get(f"{k}/{part}/{name}")
-            numeric = array is not None and array.dtype.kind in "biuf"
-            problem = f"case {k}: '{printable(name)}' has no array of numbers in the .npz file"
-            _require(numeric, problem)
+            fits = array is not None and array.dtype.kind in "biufS"
+            problem = f"case {k}: '{printable(name)}' has no array of numbers or bytes in the file"
+            _require(fits, problem)
         fields[part] = {name: arrays[f"{k}/{part}/{name}"] for name in fields[part]}
     inputs, tolerances = fields["inputs"], fields["atol"]
     _require(isinstance(tolerances, dict), f"case {k}: the field atol is not a dict")

@@ -112,7 +112,10 @@ def _difference(expected: Array, actual: Array, atol: float) -> str:
     """
     if actual.shape != expected.shape:
         return f"has the shape {actual.shape}, expected {expected.shape}"
-    if actual.dtype.kind not in "biuf":
+    if expected.dtype.kind == "S" and actual.dtype.kind in "SO":
+        count = int(np.sum(actual.astype(np.bytes_) != expected))
+        return f"differs in {count} of {expected.size} texts" if count else ""
+    if actual.dtype.kind not in "biuf" or expected.dtype.kind == "S":
         return f"has the dtype {actual.dtype}, expected {expected.dtype}"
     if expected.dtype.kind != "f":
         # Python compares a large integer with a float exactly. NumPy would round the integer.

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import to_numpy
-from keras_norm.export.errors import TextError, one_line
+from keras_norm.export.errors import one_line
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.named_layers import named_layers
-from keras_norm.typing import Array, Arrays, Tensor
+from keras_norm.typing import Arrays
 
 
 class KerasRunner(Runner):
@@ -57,7 +57,7 @@ class KerasRunner(Runner):
                     f"the Keras model returns the shape {tuple(tensor.shape)} for the output "
                     f"{name!r}; expected {tuple(self._outputs[name].shape)}"
                 )
-        return {name: _convert_output(name, tensor) for name, tensor in outputs.items()}
+        return {name: to_numpy(tensor) for name, tensor in outputs.items()}
 
     @property
     def variables_read(self) -> set[int]:
@@ -90,12 +90,3 @@ def restored_variables(model: keras.Model) -> Iterator[None]:
     finally:
         for variable, value in zip(model.variables, before, strict=True):
             variable.assign(value)
-
-
-def _convert_output(name: str, tensor: Tensor) -> Array:
-    if tensor.dtype == tf.string:
-        raise TextError(
-            f'output "{name}" is text. Only numbers can be compared. Check a model without this '
-            "output: keras.Model(model.inputs, the other outputs)"
-        )
-    return to_numpy(tensor)

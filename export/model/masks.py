@@ -16,7 +16,7 @@ def mask_fills(model: keras.Model) -> dict[str, float]:
     An input is masked if it feeds a `Masking` layer or an `Embedding` with mask_zero=True. If an
     input is the `mask` argument of a layer, its fill value is 0 (False). In that case 0 is also the
     fill value of every input from which the layer's own input is computed. Inputs without a time
-    axis are left out.
+    axis are left out, and inputs of texts: a layer masks the ids that it computes of the texts.
 
     Args:
         model: a functional or Sequential model.
@@ -88,9 +88,13 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
 
 
 def _sequences(model: keras.Model) -> dict[str, Tensor]:
-    """Return the inputs with a time axis, (batch, time, ...), by name."""
-    tensors = zip(input_specs(model), model.inputs, strict=True)
-    return {name: tensor for name, tensor in tensors if len(tensor.shape) > 1}
+    """Return the inputs of numbers with a time axis, (batch, time, ...), by name."""
+    tensors = zip(input_specs(model).items(), model.inputs, strict=True)
+    return {
+        name: tensor
+        for (name, spec), tensor in tensors
+        if len(spec.shape) > 1 and spec.dtype != "string"
+    }
 
 
 def _calls(model: keras.Model) -> Iterator[tuple[keras.layers.Layer, Node]]:

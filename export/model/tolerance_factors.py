@@ -78,7 +78,8 @@ def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
     The function returns 1 for a model without recurrent layers. A layer may run fewer timesteps
     than the inputs have, for example after a convolution or a pooling. The number comes from
     tracing the shapes. If the shapes do not determine it (after `tf.boolean_mask`), the longest
-    input's number is used.
+    input's number is used. For a model with an input of texts, the number comes from a call without
+    recurrent layers.
 
     Args:
         model: a functional or Sequential model; nested layers count too.
@@ -89,6 +90,9 @@ def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
 
     def count(inputs: Arrays) -> int:
         specs = input_specs(model)
+        if any(spec.dtype == "string" for spec in specs.values()):
+            tensors = {name: tf.constant(inputs[name], spec.dtype) for name, spec in specs.items()}
+            return _run_layers(lambda: call(model, tensors), layers, estimate=1)
         shapes = tuple((s.shape[0] or 1, *np.shape(inputs[n])[1:]) for n, s in specs.items())
         if shapes not in known:
             larger = [other for other in known if all(map(_is_as_large, other, shapes))]
@@ -125,14 +129,26 @@ def _trace_timesteps(
         for name, spec in input_specs(model).items()
     }
     estimate = max((sizes[name][1] for name in dynamic), default=1)
+    function = named_function(lambda inputs: call(model, inputs), specs)
+    return _run_layers(function.get_concrete_function, layers, estimate)
+
+
+def _run_layers(
+    run: Callable[[], object], layers: Sequence[keras.layers.Layer], estimate: int
+) -> int:
+    """Run or trace a model, and return the largest number of timesteps of a recurrent layer.
+
+    Args:
+        run: function that runs or traces the model.
+        layers: the model's layers of the classes in `RECORDED`.
+        estimate: the number of timesteps where the shapes do not determine it.
+    """
     lengths: list[int | None] = []
-    # A layer may raise any error for sizes that it does not support. The number of timesteps of the
-    # longest input is then returned.
+    # A layer may raise any error for sizes that it does not support.
     try:
         calls = {layer: {"call": _record_timesteps(layer, lengths)} for layer in layers}
         with substituted_functions(calls):
-            function = named_function(lambda inputs: call(model, inputs), specs)
-            function.get_concrete_function()
+            run()
     except Exception:
         return estimate
     return max((estimate if length is None else length for length in lengths), default=estimate)

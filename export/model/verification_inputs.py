@@ -10,11 +10,12 @@ from typing import TypeAlias
 import keras
 import numpy as np
 
-from keras_norm.export.compare.arrays import contains_nan, numpy_dtype
+from keras_norm.export.compare.arrays import contains_nan, numpy_dtype, where_finite
 from keras_norm.export.compare.input_cases import masked_cases
 from keras_norm.export.compare.samples import Case, Samples, read_samples
-from keras_norm.export.errors import TextError, one_line
+from keras_norm.export.errors import one_line
 from keras_norm.export.model.masks import mask_fills
+from keras_norm.export.model.random_texts import draw_texts
 from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import TensorSpec, input_specs
@@ -56,8 +57,9 @@ def verification_cases(model: keras.Model, data: TensorLike = None) -> Cases:
     Args:
         model: a functional or a built sequential model.
         data: real samples, arrays (samples, ...) by input name, or one array for one input. None
-            for random numbers of the first kind in `DRAWS` for which all outputs are finite. If no
-            kind gives only finite outputs, the kind with the most finite values is used.
+            for random numbers of the first kind in `DRAWS` for which all outputs are finite, and
+            for random texts (`random_texts.draw_texts`). If no kind gives only finite outputs, the
+            kind with the most finite values is used.
 
     Returns:
         Pairs of test inputs and outputs: one row of half the length, then three rows of the full
@@ -66,7 +68,6 @@ def verification_cases(model: keras.Model, data: TensorLike = None) -> Cases:
         one length.
 
     Raises:
-        TextError: an input or an output is text.
         ValueError: the data do not fit the inputs, or the model raises for them, or an output has
             no finite value. Without data: the model raises, or an output has no finite value, for
             every kind of random numbers and every length.
@@ -79,8 +80,6 @@ def _real_cases(model: keras.Model, run: Runner, data: TensorLike) -> Cases:
     samples = read_samples(run.inputs, data)
     try:
         cases = _with_outputs(run, _cases_that_run(model, run, samples))
-    except TextError:
-        raise
     except Exception as error:
         raise ValueError(f"the model cannot run the samples: {one_line(error)}") from error
     if problem := _no_finite_output(cases):
@@ -98,8 +97,6 @@ def _random_lengths(model: keras.Model, run: Runner) -> Cases:
         # A layer may raise any error for a length that is too short: then try a longer length.
         try:
             return _random_cases(model, run, length, functools.partial(_cases, model))
-        except TextError:
-            raise
         except Exception as error:
             last_error = error
     assert last_error is not None
@@ -125,8 +122,8 @@ def long_case(model: keras.Model) -> Cases:
 
 
 def _lengths(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
-    """Return the numbers of timesteps to try in random inputs, in order."""
-    dynamic = [spec for spec in specs.values() if None in spec.shape[1:]]
+    """Return the numbers of timesteps, and of words in a text, to try in random inputs."""
+    dynamic = [s for s in specs.values() if None in s.shape[1:] or s.dtype == "string"]
     if not dynamic:
         return LENGTHS[:1]
     signals = all(
@@ -163,8 +160,6 @@ def _random_cases(
             cases = _with_outputs(run, make_cases(_random_samples(model, length, kind)))
             if problem := _no_finite_output(cases):
                 raise ValueError(problem)
-        except TextError:
-            raise
         except Exception as error:
             first_error = first_error or error
             continue
@@ -186,7 +181,7 @@ def _no_finite_output(cases: Cases) -> str | None:
         for name, y in outputs.items() if not case.masked else ():
             if not y.size:
                 return f"output {name!r} is empty"
-            if not np.isfinite(y).any():
+            if not where_finite(y).any():
                 return f"output {name!r} is NaN or infinite everywhere"
     return None
 
@@ -197,7 +192,7 @@ def _quality(cases: Cases) -> tuple[float, bool]:
     The share is the smallest share of any output. Rows have to differ in every output.
     """
     plain = [outputs for case, outputs in cases if not case.masked]
-    finite = min(np.isfinite(y).mean() for outputs in plain for y in outputs.values())
+    finite = min(where_finite(y).mean() for outputs in plain for y in outputs.values())
     varies = all(y.ndim == 0 or len(y) < 2 or (y != y[:1]).any() for y in plain[-1].values())
     return float(finite), bool(varies)
 
@@ -240,11 +235,19 @@ def _random_samples(model: keras.Model, length: int, kind: str) -> Samples:
     # An id has to be valid for every embedding, so the smallest `input_dim` is the limit.
     high = min((embedding.input_dim for embedding in embeddings), default=high)
     ids = range(min(low, high - 1), high)
-    drawn = {n: _draw(spec, length, ids, kind, rng) for n, spec in specs.items()}
+    drawn = {}
+    for (name, spec), tensor in zip(specs.items(), model.inputs, strict=True):
+        shape = [spec.shape[0] or BATCH + 1, *(length if n is None else n for n in spec.shape[1:])]
+        if spec.dtype == "string":
+            # A layer may refuse unknown words and empty texts: other kinds have known words only.
+            drawn[name] = draw_texts(model, tensor, shape, length, kind != "normal", rng)
+        else:
+            drawn[name] = _draw(spec, shape, ids, kind, rng)
     # An Embedding needs whole numbers as ids, even if the dtype of its input is float32.
     for name in _inputs_of(embeddings, model):
         whole = dataclasses.replace(specs[name], dtype="int32")
-        drawn[name] = _draw(whole, length, ids, kind, rng).astype(drawn[name].dtype)
+        shape = list(drawn[name].shape)
+        drawn[name] = _draw(whole, shape, ids, kind, rng).astype(drawn[name].dtype)
     return read_samples(specs, drawn)
 
 
@@ -259,24 +262,21 @@ def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> 
     return [name for name, tensor in names if any(tensor is one for one in ids)]
 
 
-def _draw(spec: TensorSpec, length: int, ids: range, kind: str, rng: np.random.Generator) -> Array:
-    """Draw random values for one input of a model.
+def _draw(
+    spec: TensorSpec, shape: Sequence[int], ids: range, kind: str, rng: np.random.Generator
+) -> Array:
+    """Draw random numbers for one input of a model.
 
     Args:
         spec: the input's spec.
-        length: number of timesteps, for every dynamic dimension.
+        shape: shape of the array.
         ids: range of integer values.
         kind: key of `DRAWS`, for float values.
         rng: the random generator.
 
     Raises:
-        TextError: the input takes text.
         ValueError: the input takes complex numbers.
     """
-    if spec.dtype == "string":
-        raise TextError(f'input "{spec.name}" takes text: no random text can be drawn')
-    batch, *sizes = spec.shape
-    shape = [batch or BATCH + 1, *(length if size is None else size for size in sizes)]
     if spec.dtype.startswith("complex"):
         raise ValueError(f'input "{spec.name}" takes {spec.dtype}: only real numbers can be drawn')
     if spec.dtype == "bool":

@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import can_convert, numpy_dtype
-from keras_norm.export.errors import TextError
+from keras_norm.export.compare.text_arrays import to_bytes
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, TensorLike
 from keras_norm.typing import Arrays as Arrays
@@ -38,10 +38,11 @@ class Runner(abc.ABC):
         Args:
             inputs: name -> array, for every name in `self.inputs`. The runner converts an array of
                 another type if the conversion is safe (int64 to int32, float64 to float32, int to
-                float).
+                float, str to bytes in UTF-8).
 
         Returns:
-            Output name -> array. A bfloat16 output is returned as float32.
+            Output name -> array. A bfloat16 output is returned as float32, a text output as an
+            array of bytes.
 
         Raises:
             ValueError: an input is missing, unknown, or has the wrong shape or type.
@@ -106,13 +107,16 @@ def _convert_input(data: TensorLike, spec: TensorSpec) -> Array:
             f'input "{spec.name}" must be an array; received a {type(data).__name__} that NumPy '
             "cannot convert"
         ) from None
-    if spec.dtype == "string":
-        raise TextError(f'input "{spec.name}" takes text; runners support numbers only')
     if array.ndim != len(spec.shape) or any(
         size not in (None, n) for size, n in zip(spec.shape, array.shape, strict=True)
     ):
         shape = ", ".join("any" if size is None else str(size) for size in spec.shape)
         raise ValueError(f'input "{spec.name}" has the shape ({shape}); received {array.shape}')
+    if spec.dtype == "string":
+        try:
+            return to_bytes(array)
+        except ValueError as error:
+            raise ValueError(f'input "{spec.name}" takes texts; {error}') from None
     dtype = numpy_dtype(spec.dtype)
     if not can_convert(array, dtype):
         raise ValueError(

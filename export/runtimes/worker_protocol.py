@@ -96,12 +96,14 @@ def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
     """Encode named arrays as .npz, which `unpack_arrays` reads without pickle.
 
     The names are stored in a separate array, because `np.savez` rejects names such as "file". A
-    bfloat16 array is stored as float32 (exact), because .npz does not support bfloat16.
+    bfloat16 array is stored as float32 (exact), because .npz does not support bfloat16. An array of
+    bytes objects, which is text, is stored as bytes of fixed width.
     """
     # A worker cannot import `keras_norm.export.compare.arrays.to_numpy`, so this function
     # repeats the conversion of bfloat16 to float32.
     values = [np.asarray(a) for a in arrays.values()]
     values = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in values]
+    values = [a.astype(np.bytes_) if a.dtype.kind == "O" else a for a in values]
     buffer = io.BytesIO()
     np.savez(buffer, np.array(list(arrays), dtype=np.str_), *values)
     return buffer.getvalue()

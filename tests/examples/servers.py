@@ -245,10 +245,11 @@ def _tensor(value, dtype):
     except ValueError as error:
         raise ServingError(StatusCode.INVALID_ARGUMENT, str(error)) from error
     kinds = "b" if dtype.is_bool else "iu" if dtype.is_integer else "iuf"
+    kinds = "U" if dtype == tf.string else kinds
     if array.dtype.kind not in kinds:
         text = f"JSON Value: {value} is not of expected type: {dtype.name}"
         raise ServingError(StatusCode.INVALID_ARGUMENT, text)
-    return array.astype(dtype.as_numpy_dtype)
+    return array if dtype == tf.string else array.astype(dtype.as_numpy_dtype)
 
 
 def _text(array, dtype):

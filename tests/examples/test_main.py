@@ -8,6 +8,7 @@ import gzip
 import os
 import re
 
+import keras
 import numpy as np
 import pytest
 
@@ -33,7 +34,9 @@ def run(monkeypatch, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_sentences_trains_exports_and_checks(run):
-    assert "val_accuracy" in run(sentences, 40)
+    output = run(sentences, 40)
+    assert "val_accuracy" in output
+    assert "The file on the ids of `tokenize` and the model on texts differ by" in output
 
 
 @pytest.mark.slow
@@ -57,7 +60,7 @@ def test_translation_trains_exports_checks_and_translates(run):
     ("example", "sizes", "inputs"),
     [
         (characters, [9], np.ones((2, 5), "int32")),
-        (sentences, [9], np.array([[3, 2, 1], [4, 0, 0]])),
+        (sentences, [["what", "is"]], keras.ops.convert_to_tensor(["What is this", "is"])),
         (timeseries, [], np.ones((2, 5, 3), "float32")),
         (translation, [8, 9], [np.ones((2, 5), "int32"), np.ones((2, 3), "int32")]),
     ],
@@ -85,6 +88,13 @@ def test_a_text_is_generated_character_by_character_with_the_states_of_the_step(
 
     monkeypatch.setattr(characters, "open_runner", runner)
     assert characters.generate("file", Step(), "\nabc", 6) == "abc\nab"
+
+
+def test_tokenize_computes_the_ids_of_the_layer():
+    layer = sentences.build(["what", "is", "é"]).get_layer("words")
+    texts = ["What  IS\tthis ?", "É é", ""]
+    expected = keras.ops.convert_to_numpy(layer(keras.ops.convert_to_tensor(texts)))
+    np.testing.assert_array_equal(sentences.tokenize(texts, layer.get_vocabulary()), expected)
 
 
 def test_encode_adds_the_first_and_last_ids_to_every_sentence():

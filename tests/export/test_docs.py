@@ -41,6 +41,16 @@ def limited(function, runs):
     return called
 
 
+def test_every_block_of_the_page_about_text_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    page = (DOCS / "text.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(compile(block, "text", "exec"), names)
+    assert names["report"]
+    assert (tmp_path / "device" / "words.txt").is_file()
+
+
 @pytest.mark.slow
 def test_every_block_runs(tmp_path, monkeypatch):
     model, rng = build(), np.random.default_rng(0)

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.arrays import where_nan
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 
 # (number of values, number of NaN values) by output name.
@@ -27,7 +26,7 @@ class NoNaN(Property[Counts]):
         found = {}
         for name in subject.cases[0]:
             outputs = [recorded[name] for recorded in subject.cases]
-            nan = sum(int(np.isnan(output).sum()) for output in outputs)
+            nan = sum(int(where_nan(output).sum()) for output in outputs)
             found[name] = (sum(output.size for output in outputs), nan)
         artifacts = () if subject.data is None else subject.data.artifacts
         for measurement in (m for artifact in artifacts for m in artifact.outputs):

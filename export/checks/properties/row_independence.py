@@ -8,6 +8,7 @@ import numpy as np
 from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.input_cases import NeighborCase
+from keras_norm.export.compare.text_arrays import is_text
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
@@ -20,12 +21,17 @@ class RowIndependence(Property[Calls]):
     """A row's output depends on that row only.
 
     Some rows run alone and in a batch with other rows. Their outputs must equal their outputs in
-    the original batch.
+    the original batch. In a model of texts, the longest text of a batch may determine the number of
+    timesteps. The outputs are then compared at the timesteps that both batches have.
     """
 
     name = "row independence"
     meaning = "the output of a row depends on the other rows of its batch"
-    advice = "Export in inference mode (training=False): batch statistics mix rows."
+    advice = (
+        "Export in inference mode (training=False): batch statistics mix rows. If the inputs are "
+        "texts, mask the padding of shorter texts: Embedding(mask_zero=True); or pass "
+        "output_sequence_length to TextVectorization."
+    )
 
     def measure(self, subject: Subject) -> Calls:
         """Run the original batch, and some of its rows alone and among other rows."""
@@ -42,9 +48,10 @@ class RowIndependence(Property[Calls]):
                 )
         for call, actual in others:
             index = call.row if len(call.case.rows) > 1 else 0
-            worst = find_difference(
-                tolerances.calls, _select_row(expected, call.row), _select_row(actual, index)
-            )
+            rows = _select_row(expected, call.row), _select_row(actual, index)
+            if any(map(is_text, call.case.inputs.values())):
+                rows = _cut_to_common_shapes(*rows)
+            worst = find_difference(tolerances.calls, *rows)
             if worst is not None:
                 # Remove the sample number from the description of the difference. The number is
                 # always 0, because the compared outputs have only one row.
@@ -54,9 +61,21 @@ class RowIndependence(Property[Calls]):
             return self.not_applicable(
                 "every batch has only one row, so no row can depend on another row"
             )
-        rows = len({call.row for call, _ in others})
-        return self.passed(f"{rows} of {batch} rows have equal outputs alone and among other rows")
+        count = len({call.row for call, _ in others})
+        return self.passed(f"{count} of {batch} rows have equal outputs alone and among other rows")
 
 
 def _select_row(outputs: Arrays, row: int) -> Arrays:
     return {name: value[row : row + 1] for name, value in outputs.items()}
+
+
+def _cut_to_common_shapes(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
+    """Cut both arrays of each output to the smaller size of each axis."""
+    cut = dict(expected), dict(actual)
+    for name in expected.keys() & actual.keys():
+        if np.ndim(expected[name]) == np.ndim(actual[name]):
+            sizes = zip(np.shape(expected[name]), np.shape(actual[name]), strict=True)
+            common = tuple(slice(min(pair)) for pair in sizes)
+            for arrays in cut:
+                arrays[name] = arrays[name][common]
+    return cut

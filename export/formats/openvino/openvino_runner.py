@@ -1,8 +1,12 @@
 """Run SavedModels and TFLite files in OpenVINO."""
 
+import itertools
 import pathlib
 import tempfile
 
+import tensorflow as tf
+
+from keras_norm.export.errors import RunnerError
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile, refuse_unsafe
 from keras_norm.export.formats.tflite.tflite_file import read_signature
 from keras_norm.export.packages import require
@@ -31,6 +35,9 @@ class OpenVINORunner(WorkerRunner):
             if path.is_dir():
                 file = SavedModelFile(path)
                 refuse_unsafe(file)
+                tensors = itertools.chain(*(s.values() for s in file.read_signature(name)))
+                if any(tensor.dtype == tf.string for tensor in tensors):
+                    raise RunnerError(f"{self._subject}: OpenVINO has no operations on texts")
                 inputs, outputs = file.write_numbered(name, pathlib.Path(folder))
                 path = pathlib.Path(folder)
             else:

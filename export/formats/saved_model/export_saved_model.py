@@ -66,8 +66,7 @@ def export_saved_model(
 
     The folder appears in one step, after the outputs were compared with the Keras model's. A server
     that polls the folder therefore never sees an incomplete model. The exporter skips this
-    comparison for a model with text inputs, and logs the reason at the level INFO. It also skips
-    the comparison if `samples` is None and the model refuses random inputs: it logs a warning.
+    comparison if `samples` is None and the model refuses random inputs: it logs a warning.
 
     With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
     PyTorch" in `docs/export.md`.
@@ -82,7 +81,8 @@ def export_saved_model(
         signatures: more signatures by name. A signature is a function from a dict of the model's
             inputs by name to a dict of tensors, or a `tf.function` with its own `input_signature`.
         samples: real test inputs: arrays (samples, ...) by input name, or an array for a model with
-            one input. The exporter runs the SavedModel on up to 3 samples. None: random inputs.
+            one input. The exporter runs the SavedModel on up to 3 samples. None: random numbers,
+            and texts of random words from the vocabularies of the model.
         golden_cases: whether to store golden cases for `keras-norm verify`, in `assets.extra`.
         warmup: whether TensorFlow Serving runs the golden cases when it loads the model, so that
             the first client does not wait.
@@ -138,7 +138,7 @@ def export_saved_model(
         if warmup and not reference:
             raise ValueError(
                 "warmup=True needs test inputs, and the model does not run on random inputs; give "
-                "samples={input name: array} with numbers, not text"
+                "samples={input name: array}"
             )
         with portable_layers(model):
             stepper = find_step(model, step, reference)

@@ -13,10 +13,12 @@ import ml_dtypes  # noqa: F401  # this import adds the dtype bfloat16 to NumPy
 import numpy as np
 import worker_protocol as protocol
 
-# Name of a tensor in the graph, its type (NumPy's name, or "bfloat16"), and the type's number in
-# TF_DataType.
+# Name of a tensor in the graph, its type (NumPy's name, "bfloat16" or "string"), and the type's
+# number in TF_DataType.
 Tensor: TypeAlias = tuple[str, str, int]
 CType: TypeAlias = type[Any]
+
+TEXT_BYTES = 24  # size of the C struct TF_TString, an element of a tensor of texts
 
 
 class Output(ctypes.Structure):
@@ -64,6 +66,11 @@ def open_library() -> ctypes.CDLL:
         "TF_Dim": (ctypes.c_int64, [pointer, integer]),
         "TF_TensorByteSize": (size, [pointer]),
         "TF_TensorData": (pointer, [pointer]),
+        "TF_StringInit": (None, [pointer]),
+        "TF_StringCopy": (None, [pointer, ctypes.c_char_p, size]),
+        "TF_StringDealloc": (None, [pointer]),
+        "TF_StringGetDataPointer": (pointer, [pointer]),
+        "TF_StringGetSize": (size, [pointer]),
     }
     for name, (result, arguments) in declarations.items():
         function = getattr(lib, name)
@@ -132,9 +139,12 @@ class Session:
             )
             return {name: self._array(results[i]) for i, name in enumerate(self._outputs)}
         finally:
-            for tensor in (*feeds, *results):
-                if tensor:
-                    self._lib.TF_DeleteTensor(tensor)
+            for tensor in filter(None, feeds):
+                # The caller owns the memory of the texts in an input, but not in an output.
+                for text in self._texts(tensor):
+                    self._lib.TF_StringDealloc(text)
+            for tensor in filter(None, (*feeds, *results)):
+                self._lib.TF_DeleteTensor(tensor)
 
     def _checked(self, function: Callable[..., Any], *arguments: object) -> Any:
         """Call a function of TensorFlow's C API; raise RuntimeError if its status is an error."""
@@ -159,18 +169,43 @@ class Session:
         return Output(found, int(index or 0))
 
     def _tensor(self, array: protocol.Array, number: int) -> int:
-        array = np.ascontiguousarray(array, self._dtypes[number]).reshape(array.shape)
+        lib, dtype = self._lib, self._dtypes[number]
         dims = (ctypes.c_int64 * array.ndim)(*array.shape)
-        tensor: int = self._lib.TF_AllocateTensor(number, dims, array.ndim, array.nbytes)
-        ctypes.memmove(self._lib.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
+        if dtype == "string":
+            size = array.size * TEXT_BYTES
+            texts: int = lib.TF_AllocateTensor(number, dims, array.ndim, size)
+            for address, text in zip(self._texts(texts), array.ravel().tolist(), strict=True):
+                lib.TF_StringInit(address)
+                lib.TF_StringCopy(address, text, len(text))
+            return texts
+        array = np.ascontiguousarray(array, dtype).reshape(array.shape)
+        tensor: int = lib.TF_AllocateTensor(number, dims, array.ndim, array.nbytes)
+        ctypes.memmove(lib.TF_TensorData(tensor), array.ctypes.data, array.nbytes)
         return tensor
+
+    def _texts(self, tensor: int | None) -> range:
+        """Return the addresses of the texts in a tensor; of none, if it contains numbers."""
+        lib = self._lib
+        if self._dtypes[lib.TF_TensorType(tensor)] != "string":
+            return range(0)
+        start = lib.TF_TensorData(tensor) or 0
+        return range(start, start + lib.TF_TensorByteSize(tensor), TEXT_BYTES)
 
     def _array(self, tensor: int | None) -> protocol.Array:
         lib = self._lib
         shape = tuple(lib.TF_Dim(tensor, i) for i in range(lib.TF_NumDims(tensor)))
         dtype = self._dtypes[lib.TF_TensorType(tensor)]
+        if dtype == "string":
+            texts = np.empty(shape, object)
+            texts.ravel()[:] = [self._text(address) for address in self._texts(tensor)]
+            return texts
         data = ctypes.string_at(lib.TF_TensorData(tensor) or 0, lib.TF_TensorByteSize(tensor))
         return np.frombuffer(data, dtype).reshape(shape)
+
+    def _text(self, address: int) -> bytes:
+        """Return the text at an address, which `_texts` returns."""
+        size = self._lib.TF_StringGetSize(address)
+        return ctypes.string_at(self._lib.TF_StringGetDataPointer(address), size)
 
 
 def load(options: protocol.Options) -> protocol.Loaded:

@@ -65,10 +65,17 @@ def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
     ]
     everything = frozen.prune(frozen.inputs, computed)
     names = sorted(signature.structured_input_signature[1])
+    # Variables became constants, but a lookup table is still an input, after the model's inputs.
+    captured = zip(signature.graph.internal_captures, signature.captured_inputs, strict=True)
+    handles = {placeholder.name: handle for placeholder, handle in captured}
+    tables = [handles[tensor.name] for tensor in frozen.inputs[len(names) :]]
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        fed = zip(names, frozen.inputs, strict=True)
-        values = everything(*(tf.cast(arrays[name], tensor.dtype) for name, tensor in fed))
+        # This reference keeps `model` in memory: it owns the tables.
+        assert model is not None
+        fed = zip(names, frozen.inputs, strict=False)
+        inputs = [tf.cast(arrays[name], tensor.dtype) for name, tensor in fed]
+        values = everything(*inputs, *tables)
         return {tensor.name: value.numpy() for tensor, value in zip(computed, values, strict=True)}
 
     return run

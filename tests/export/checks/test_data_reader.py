@@ -193,3 +193,33 @@ def test_a_file_with_a_changed_byte_is_read_or_raises_a_value_error(tmp_path):
         file.write_bytes(bytes(broken))
         with contextlib.suppress(ValueError):
             read_arrays(file)
+
+
+def texts_of(data):
+    return (
+        next(iter(Data({"x": TensorSpec("x", (None,), "string")}, data)))
+        .samples.arrays["x"]
+        .tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ["a b", "c"],
+        ("a b", "c"),
+        np.array(["a b", "c"]),
+        {"x": np.array([b"a b", b"c"], object)},
+        tf.data.Dataset.from_tensor_slices(["a b", "c"]).batch(2),
+    ],
+    ids=["list", "tuple", "array", "bytes", "dataset"],
+)
+def test_texts_are_read_in_every_form(data):
+    assert texts_of(data) == [b"a b", b"c"]
+
+
+def test_texts_are_read_from_a_file(tmp_path):
+    np.savez(tmp_path / "texts.npz", x=np.array(["a b", "c"]))
+    for path in (tmp_path / "texts.npz", str(tmp_path / "texts.npz")):
+        assert texts_of(path) == [b"a b", b"c"]
+        assert texts_of([path]) == [b"a b", b"c"]

@@ -70,7 +70,7 @@ def test_a_row_with_infinite_outputs_is_left_out_with_a_note():
         "smallest values",
         "largest values",
     ]
-    reason = "left out, because outputs of the Keras model are NaN or infinite"
+    reason = "left out, because the Keras model cannot run them, or its outputs are NaN or infinite"
     note = f"batch 2, length 6, row 0 zeros: {reason}"
     assert note in plan.notes
 

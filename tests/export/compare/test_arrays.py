@@ -60,4 +60,5 @@ def test_integers_convert_within_the_range_and_floats_to_floats(value, dtype, ex
 
 def test_bfloat16_is_a_float():
     assert kind_of(np.array(VALUES, ml_dtypes.bfloat16)) == "float"
-    assert kind_of(np.array(["text"])) is None
+    assert kind_of(np.array(["text"])) == "text"
+    assert kind_of(np.array([None])) is None

@@ -172,3 +172,15 @@ def test_edge_rows_fit_a_static_batch():
     x = np.random.default_rng(0).normal(size=(5, 2)).astype("float32")
     assert len(edges_of((3, 2), "float32", x)) == 4
     assert len(edges_of((1, 2), "float32", x)) == 4
+
+
+def test_texts_have_edge_cases_of_their_own():
+    specs = {"x": TensorSpec("x", (None,), "string"), "z": TensorSpec("z", (None, 2), "float32")}
+    samples = read_samples(specs, {"x": ["a", "b"], "z": np.arange(4.0).reshape(2, 2)})
+    found = {case.name.partition("row 0 ")[2]: case.inputs for case in edge_cases(samples)}
+    assert found["zeros"]["x"].tolist() == [b"a", b"b"]
+    assert found["without text"]["x"].tolist() == [b"", b"b"]
+    np.testing.assert_array_equal(found["without text"]["z"], samples.arrays["z"])
+    assert "with unknown words" in found
+    *_, alone = edge_cases(samples)
+    assert (alone.name, alone.inputs["x"].tolist()) == ("batch 1, without text", [b""])

@@ -216,3 +216,17 @@ def test_profiles_of_different_lengths_merge_to_the_profile_of_one_batch(lengths
 
 def test_arrays_that_cannot_be_compared_have_no_profile():
     assert profile_differences(np.zeros(2), np.zeros(3)) is None
+
+
+def test_equal_texts_pass_in_every_form():
+    assert one(np.array([b"a", "é".encode()], object), np.array(["a", "é"]))
+
+
+def test_texts_that_differ_fail_with_the_first_sample():
+    result = one(np.array(["a", "b", "c"]), np.array(["a", "x", "y"]), atol=9.0)
+    assert not result
+    assert result.problem == "2 of 3 texts differ (sample 1: 'x', expected 'b')"
+
+
+def test_numbers_do_not_equal_texts():
+    assert "wrong dtype" in one(np.array(["1"]), np.array([1])).problem

@@ -91,3 +91,18 @@ def test_the_first_samples_fill_up_a_static_batch():
 def test_values_outside_the_range_of_the_dtype_raise():
     with pytest.raises(ValueError, match="values that float16 cannot represent"):
         read_samples(spec((None, 3), "float16"), np.full((4, 3), 1e5))
+
+
+def test_texts_become_bytes():
+    found = read_samples(spec((None,), "string"), ["é", "a b"])
+    assert found.arrays["x"].tolist() == ["é".encode(), b"a b"]
+
+
+def test_a_text_for_each_sample_fits_an_input_of_one_text():
+    assert read_samples(spec((None, 1), "string"), ["a", "b"]).arrays["x"].shape == (2, 1)
+
+
+@pytest.mark.parametrize("data", [["a", 1.0], np.zeros(2), [["a", "b"], ["c"]], ["a\0", "b"]])
+def test_other_values_raise_for_an_input_of_texts(data):
+    with pytest.raises(ValueError, match="Input 'x' takes texts: received"):
+        read_samples(spec((None,), "string"), data)

@@ -82,11 +82,11 @@ def test_inputs_on_which_keras_fails_raise_value_error():
         KerasRunner(model)({"ids": np.array([[1], [7]])})
 
 
-def test_text_is_refused():
+def test_texts_are_converted_to_bytes():
     inputs = keras.Input((), name="words", dtype="string")
-    run = KerasRunner(keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs)))
-    with pytest.raises(ValueError, match='input "words" takes text'):
-        run({"words": np.array(["a"])})
+    run = KerasRunner(keras.Model(inputs, keras.layers.StringLookup(vocabulary=["é"])(inputs)))
+    (ids,) = run({"words": np.array(["é", "b"])}).values()
+    assert ids.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

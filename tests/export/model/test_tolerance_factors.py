@@ -75,12 +75,12 @@ def test_static_timesteps_are_those_of_the_model():
     assert max(map(timestep_counter(model), [{"pixels": np.zeros((2, 784))}])) == 28
 
 
-def test_a_model_without_timesteps_counts_one():
+def test_words_of_texts_are_timesteps():
     tokens = keras.layers.TextVectorization(vocabulary=["a", "b"])
     text = keras.Input((), dtype="string", name="text")
     words = keras.layers.Embedding(5, 3)(tokens(text))
     model = keras.Model(text, keras.layers.SimpleRNN(2)(words))
-    assert max(map(timestep_counter(model), [{"text": np.array(["a b", "b"], object)}])) == 1
+    assert max(map(timestep_counter(model), [{"text": np.array(["a b", "b"], object)}])) == 2
 
 
 @pytest.mark.parametrize("time", [None, 6], ids=["open", "fixed"])

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm.export.errors import TextError
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.verification_inputs import long_case, verification_cases
 from tests.export import models
@@ -59,19 +58,20 @@ def test_inputs_of_an_embedding_are_ids():
         assert case.inputs["ids"].max() == 4.0
 
 
-def test_a_text_output_raises_with_its_name():
-    inputs = keras.Input((3,), name="x")
-    names = keras.layers.StringLookup(vocabulary=["a", "b"], invert=True, name="label")
-    model = keras.Model(inputs, {"label": names(keras.ops.argmax(inputs, axis=-1))})
-    with pytest.raises(TextError, match='output "label" is text'):
-        verification_cases(model)
-
-
-def test_a_text_input_raises_with_its_name():
+def test_texts_are_drawn_for_inputs_of_texts():
     inputs = keras.Input((), dtype="string", name="word")
     model = keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a", "b"])(inputs))
-    with pytest.raises(TextError, match='input "word" takes text'):
-        verification_cases(model)
+    one, three = verification_cases(model)
+    assert names([one, three]) == ["batch 1", "batch 3"]
+    assert {*one[0].inputs["word"].tolist()} <= {b"a", b"b"}
+
+
+def test_texts_are_long_enough_for_a_convolution():
+    inputs = keras.Input((), dtype="string", name="text")
+    ids = keras.layers.TextVectorization(vocabulary=["a", "b"])(inputs)
+    x = keras.layers.Conv1D(2, 20)(keras.layers.Embedding(4, 3)(ids))
+    ((case, _), *_) = verification_cases(keras.Model(inputs, x))
+    assert len(case.inputs["text"][0].split()) == 25
 
 
 def test_a_static_batch_size_is_used_for_every_test_input():
