@@ -32,6 +32,8 @@ USE = {
     "keras_norm.BatchNormalization().moving_mean.assign(0.0)": None,
     "keras_norm.recalibrate(1, 2, steps='3')": "[arg-type]",
     "keras_norm.compat.load_addons_weights(layer)": "[call-arg]",
+    "keras_norm.compat.load_torch_weights({'lstm': [layer]}, 'a.npz', 'lstm')": None,
+    "keras_norm.compat.load_torch_weights(layer, {}, epsilon='1')": "[arg-type]",
     "keras_norm.export.export_tflite(layer)": "[call-arg]",
     "check(layer, [], 1, rtol='no')": "[arg-type]",
     "keras_norm.no_such_name": "[attr-defined]",

@@ -76,9 +76,16 @@ class Parameters:
         self, entries: Mapping[str, TensorLike], path: str, layer: int = 0, direction: int = 0
     ) -> None:
         self.entries = entries
+        # A name without the index of a layer or a direction is that of the only one.
+        usable = [
+            path + name
+            for name in NAMES
+            if (layer == 0 or "{k}" in name)
+            and (direction == 0 or "{d}" in name or "{reverse}" in name)
+        ]
         first = {"k": 0, "d": 0, "reverse": "", "parameter": "weight_ih"}
-        found = [path + name for name in NAMES if path + name.format(**first) in entries]
-        self.name = (found or [path + NAMES[0]])[0]
+        found = [name for name in usable if name.format(**first) in entries]
+        self.name = (found or usable)[0]
         self.values = {"k": layer, "d": direction, "reverse": "_reverse" * direction}
 
     def __getitem__(self, parameter: str) -> str:

@@ -61,6 +61,8 @@ def test_a_state_dict_that_does_not_fit_is_refused(changes, message):
         (keras.layers.LSTM(UNITS), "lstm_bidirectional", "weight_ih_l0_reverse"),
         ([keras.layers.GRU(UNITS), keras.layers.GRU(UNITS)], "gru", "entries: weight_ih_l1"),
         (keras.layers.Bidirectional(keras.layers.GRU(UNITS)), "gru", "weight_ih_l0_reverse"),
+        ([keras.layers.LSTM(UNITS), keras.layers.LSTM(UNITS)], "lstm_cell", "weight_ih_l1"),
+        (keras.layers.Bidirectional(keras.layers.GRU(UNITS)), "gru_cell", "weight_ih_l0_reverse"),
         (keras.layers.GRU(UNITS), "lstm", "has the shape (16, 4), as in nn.LSTM. Received GRU"),
         (keras.layers.LSTM(UNITS), "rnn", "Create the layer as SimpleRNN(units)."),
         (keras.layers.Dense(UNITS), "lstm", "Missing entries: weight, bias."),
