@@ -78,7 +78,7 @@ def rebuild_model(
         copy_weights(model, clone)
         _copy_adapted_state(model, clone)
     except Exception as error:
-        why = reason(error).split("\n")[0]
+        why = " ".join(reason(error).split("\n\n")[0].split())
         raise ValueError(f"the model cannot be rebuilt from its config: {why}") from error
     return clone
 

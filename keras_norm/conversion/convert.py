@@ -214,9 +214,13 @@ def _replace(
     def copy(model: keras.Model, converted: keras.Model) -> None:
         if unseen:
             path = min(unseen)
+            owner = dict(named_layers(model)).get(path.rpartition("/")[0], model)
             raise ValueError(
-                f"{type(layers[path]).__name__} '{path}' is created by the code of a custom "
-                f"layer. Create it there as {type(replacements[path]).__name__}"
+                f"{type(layers[path]).__name__} '{path}' is created by the code of "
+                f"{type(owner).__name__}. Pass it to the constructor, and return "
+                "keras.saving.serialize_keras_object(layer) in get_config (docs/training.md, "
+                '"Layers in your own classes"); or create it there as '
+                f"{type(replacements[path]).__name__}"
             )
         new = dict(named_layers(converted))
         copy_weights(model, converted, [(layer, new[path]) for path, layer in layers.items()])

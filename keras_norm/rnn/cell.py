@@ -21,12 +21,13 @@ from keras_norm.rnn.core.step import (
     StepResult,
     Weights,
 )
+from keras_norm.rnn.file_weights import FileWeights
 from keras_norm.rnn.slots import KERNEL_SLOTS, RECURRENT_SLOTS, NormArgument, Slots, call_layer
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 
 
-class NormCell(DeclaredArguments):
+class NormCell(FileWeights, DeclaredArguments):
     """Mixin that adds normalization to a Keras cell; list it before the Keras cell in the bases.
 
     The Keras cell provides its arguments, weights and dropout. A subclass implements the two halves

@@ -1,5 +1,8 @@
 """`convert` and `to_keras` replace layers, and keep weights, names and compile settings."""
 
+import pathlib
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -230,12 +233,30 @@ class LSTMInCode(keras.layers.Layer):
         return self.lstm(inputs)
 
 
+class Unserializable(keras.Model):
+    """A subclassed model without get_config."""
+
+    def __init__(self, units):
+        super().__init__(name="unserializable")
+        self.lstm = keras.layers.LSTM(units, name="lstm")
+
+    def call(self, inputs):
+        return self.lstm(inputs)
+
+
+def unserializable():
+    model = Unserializable(2)
+    model(np.zeros((2, TIME, FEATURES)))
+    return model
+
+
 ERRORS = {
     "code of a class": (
         lambda: sequential(LSTMInCode(name="encoder")),
         {},
-        "'encoder/lstm' is created by",
+        r"'encoder/lstm' is created by the code of LSTMInCode\. Pass it to the constructor, .*\Z",
     ),
+    "no get_config": (unserializable, {}, r"the object must override `get_config\(\)` .*\Z"),
     "no layer": (lambda: sequential(keras.layers.Dense(2)), {}, "has no layer to convert"),
     "norm": (nested, {"norm": "group"}, "norm must be 'layer', 'rms', 'batch', None"),
     "where": (nested, {"where": "decoder"}, "where='decoder' selects no layer"),
@@ -254,6 +275,34 @@ def test_what_cannot_be_converted_is_named(case):
     make, options, message = case
     with pytest.raises(ValueError, match=message):
         convert(make(), verbose=False, **options)
+
+
+@pytest.fixture
+def encoder_of_the_page():
+    """Return the class in docs/training.md whose constructor takes the layer."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    section = page.partition("### Layers in your own classes")[2]
+    (block, *_) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    names = {"keras": keras, "__name__": __name__}
+    exec(compile(block, "training", "exec"), names)
+    yield names["Encoder"]
+    keras.saving.get_custom_objects().pop("Custom>Encoder")
+
+
+def test_a_layer_that_the_constructor_takes_is_converted_and_saved(encoder_of_the_page, tmp_path):
+    inputs = keras.Input((TIME, FEATURES))
+    model = keras.Sequential([inputs, encoder_of_the_page(name="encoder")])
+    converted = convert(model, verbose=False)
+    assert type(converted.get_layer("encoder").lstm) is keras_norm.LayerNormLSTM
+    converted.save(tmp_path / "converted.keras")
+    loaded = keras.saving.load_model(tmp_path / "converted.keras")
+    x = np.random.default_rng(0).normal(size=(3, TIME, FEATURES)).astype("float32")
+    np.testing.assert_array_equal(loaded(x), converted(x))
+
+
+def test_a_config_from_before_the_constructor_took_the_layer_loads(encoder_of_the_page):
+    layer = encoder_of_the_page.from_config({"name": "encoder"})
+    assert type(layer.lstm) is keras.layers.LSTM
 
 
 def test_the_error_of_a_layer_names_the_layer():
