@@ -113,9 +113,11 @@ $(TORCH_STAMP): pyproject.toml
 
 # The libraries of keras_norm.compat have an environment of their own for the same reason. The
 # recurrent layers of NeMo and haste need only PyTorch. haste's compiled part, for GPUs, is left out.
+# Triton is removed: it crashes in a process that has loaded TensorFlow, and torch.optim loads it.
 $(COMPAT_STAMP): pyproject.toml
 	test -x $(COMPAT_BIN)/python || $(PYTHON) -m venv build/compat
 	$(COMPAT_BIN)/python -m pip install --quiet --editable '.[compat-tests]' '$(TORCH)'
+	$(COMPAT_BIN)/python -m pip uninstall --quiet --yes triton
 	$(COMPAT_BIN)/python -m pip install --quiet --no-deps nemo_toolkit
 	$(COMPAT_BIN)/python -m pip download --quiet --no-deps --no-build-isolation --no-binary :all: \
 		--dest build/compat haste-pytorch-cpu==$(HASTE)

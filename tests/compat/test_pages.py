@@ -1,5 +1,9 @@
 """The code of the pages of migration runs."""
 
+import importlib.util
+import subprocess
+import sys
+
 import h5py
 import keras
 import numpy as np
@@ -42,11 +46,13 @@ def sized_like_haste(features, units):
     return dict(zip(shapes, random_weights(shapes.values()), strict=True))
 
 
-def test_the_page_of_flax():
-    pytest.importorskip("flax", reason="`make test-compat` has an environment with Flax")
-    names = {}
-    for block in python_blocks("from_flax.md"):
-        run(block, names)
+def test_the_page_of_flax(folder):
+    """The page runs in a process of its own: a process that has loaded JAX cannot load Triton."""
+    if importlib.util.find_spec("flax") is None:
+        pytest.skip("`make test-compat` has an environment with Flax")
+    (folder / "page.py").write_text("\n".join(python_blocks("from_flax.md")))
+    process = subprocess.run([sys.executable, "page.py"], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
 
 
 def write_hdf5(model, path):
