@@ -28,8 +28,8 @@ class TimestepNorm:
         da = gamma * r * dy
         da = gamma * r * (dy - (sum(dy) + a' * sum(dy * a')) / n)        a' = (a - mean) * r
 
-    The statistics of a timestep are [mean, r, v], each (..., 1, features). With fewer than two
-    unmasked sequences, mean and r are the moving statistics.
+    The statistics of a timestep are [mean, r], each (..., 1, features), and with `learning` also v.
+    With fewer than two unmasked sequences, mean and r are the moving statistics.
     """
 
     epsilon: float
@@ -47,7 +47,7 @@ class TimestepNorm:
         """
         mean, r = moving
         if not self.learning:
-            return [mean, r, ops.ones_like(r)]
+            return [mean, r]
         n = _count(a, unmasked)
         share = 1.0 / ops.maximum(n, 1.0)
         batch_mean = share * ops.sum(_keep(a, unmasked), axis=-2, keepdims=True)
@@ -62,7 +62,7 @@ class TimestepNorm:
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
         """Normalize `a` with its statistics, and multiply by gamma."""
-        mean, r, _ = statistics
+        mean, r, *_ = statistics
         return (a - mean) * (r if gamma is None else r * gamma)
 
     def moments(self, statistics: Tensors) -> Tensors:
@@ -79,7 +79,7 @@ class TimestepNorm:
         unmasked: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the gradients of `a`, gamma and beta; `dy` is zero at masked sequences."""
-        mean, r, _ = statistics
+        mean, r, *_ = statistics
         normalized = (a - mean) * r
         d_gamma = ops.sum(dy * normalized, axis=-2, keepdims=True)
         d_beta = ops.sum(dy, axis=-2, keepdims=True)

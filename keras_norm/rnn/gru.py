@@ -9,7 +9,7 @@ from keras.activations import sigmoid, tanh
 from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core.operations import gate_gradient, side_by_side
+from keras_norm.rnn.core.operations import gate_gradient, interpolate, side_by_side
 from keras_norm.rnn.core.recurrence import StepNorms
 from keras_norm.rnn.core.step import (
     CANDIDATE,
@@ -127,7 +127,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         """Compute the new state h; see `NormCell.forward_step`."""
         z, r = activate(x[0] + u[0], (GATE, GATE))
         (n,) = activate(x[1] + (u[1](r) if callable(u[1]) else r * u[1]), (CANDIDATE,))
-        return StepResult([z * states[0] + (1.0 - z) * n], [z, r, n], [u[1]])
+        return StepResult([interpolate(z, states[0], n)], [z, r, n], [u[1]])
 
     @staticmethod
     def backward_step(

@@ -78,6 +78,7 @@ class LoopOverTime:
     """
 
     joins_gates = True
+    normalizes_first = False
 
     def __call__(
         self,

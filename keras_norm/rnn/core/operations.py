@@ -42,6 +42,11 @@ def gate_gradient(kind: str, y: Tensor, dy: Tensor) -> Tensor:
     return dy * y * (1.0 - y) if kind == GATE else dy * (1.0 - y * y)
 
 
+def interpolate(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Compute z * a + (1 - z) * b."""
+    return z * a + (1.0 - z) * b
+
+
 def side_by_side(arrays: list[Tensor]) -> Tensor:
     """Concatenate the columns of arrays."""
     return arrays[0] if len(arrays) == 1 else ops.concatenate(arrays, axis=-1)
@@ -60,6 +65,7 @@ if keras.backend.backend() == "torch":
     from keras_norm.rnn.core.torch_operations import (  # noqa: F401
         activate,
         gate_gradient,
+        interpolate,
         side_by_side,
         split_columns,
     )

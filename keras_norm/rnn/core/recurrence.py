@@ -53,16 +53,19 @@ class FusedNorm:
     """Base class of a `Norm` that computes output and statistics in one operation."""
 
     def normalize(
-        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None
+        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None, moving: Sequence[Tensor] = ()
     ) -> tuple[Tensor, Tensors]:
-        """Return the normalized `a` times gamma plus beta, and the statistics of `a`."""
+        """Return the normalized `a` times gamma plus beta, and the statistics of `a`.
+
+        `moving` has the moving mean and r of a `TimestepNorm`.
+        """
         raise NotImplementedError
 
     def statistics(
         self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
     ) -> Tensors:
-        """Compute the statistics of `a`; `unmasked` and `moving` are unused."""
-        return self.normalize(a, None, None)[1]
+        """Compute the statistics of `a`; `unmasked` is unused."""
+        return self.normalize(a, None, None, moving)[1]
 
 
 class Slot(NamedTuple):
@@ -148,10 +151,10 @@ class StepNorms:
         norm, gamma, y = self.norms.get(name), self.gamma.get(name), a
         if norm is not None:
             if name not in self.statistics:
-                if isinstance(norm, FusedNorm):
-                    y, self.statistics[name] = norm.normalize(a, gamma, bias)
-                    return y
                 moving = self.moving.get(name, [])
+                if isinstance(norm, FusedNorm):
+                    y, self.statistics[name] = norm.normalize(a, gamma, bias, moving)
+                    return y
                 self.statistics[name] = norm.statistics(a, self.unmasked, moving)
             y = norm.apply(a, self.statistics[name], gamma)
         return y if bias is None else y + bias

@@ -10,7 +10,7 @@ from keras import tree
 
 from keras_norm.rnn.core.recurrence import Recurrence, Tree, map_tree
 from keras_norm.rnn.core.sequence import Body, backward, forward
-from keras_norm.rnn.core.torch_norms import fuse_norms
+from keras_norm.rnn.core.torch_norms import fold_statistics, fuse_norms
 from keras_norm.typing import Nest, Tensor, Tensors
 
 
@@ -42,9 +42,11 @@ def run(
         )
         outputs, last, statistics = tree.pack_sequence_as(structure, results)
     else:
+        folded, constants = fold_statistics(fused, weights, constants)
+        arguments = xs, states, weights, constants
         # Only with residuals the forward pass returns the statistics of the batch.
-        stores = bool(fused.learning)
-        outputs, last, statistics = _forward(fused, return_sequences, stores, arguments)[:3]
+        stores = bool(folded.learning)
+        outputs, last, statistics = _forward(folded, return_sequences, stores, arguments)[:3]
     return (outputs[0] if outputs else None), last, statistics
 
 
@@ -104,6 +106,7 @@ class LoopOverTime:
     """A Python loop over time; see `sequence.Loop`."""
 
     joins_gates = False
+    normalizes_first = True
 
     def __call__(
         self,

@@ -1,13 +1,14 @@
 """Norms of a recurrence as single operations of PyTorch."""
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import torch
 
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
-from keras_norm.rnn.core.recurrence import FusedNorm, Norm, Recurrence, Slot
+from keras_norm.rnn.core.recurrence import FusedNorm, Norm, Recurrence, Slot, Tree
 from keras_norm.typing import Tensor, Tensors
 
 
@@ -29,13 +30,44 @@ def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrenc
             return FusedTimestepNorm(norm.epsilon) if batch >= MIN_SEQUENCES else norm
         return norm
 
-    def fuse_slots(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-        return tuple(slot._replace(norm=fuse(slot.norm)) for slot in slots)
+    return _replace_norms(recurrence, lambda slot: fuse(slot.norm))
+
+
+def fold_statistics(
+    recurrence: Recurrence, weights: Tree, constants: Tree
+) -> tuple[Recurrence, Tree]:
+    """Replace batch norms with moving statistics by a product and a sum, for all timesteps at once.
+
+    ::
+
+        gamma * (a - mean) * r = a * scale + shift
+
+    Returns:
+        The recurrence with the norms `ScaleAndShift`, and constants with [scale, shift] of each
+        slot in place of its moving mean and r.
+    """
+    moving: dict[str, Tensors] = {**constants["moving"]}
+
+    def fold(slot: Slot) -> Norm | None:
+        if not isinstance(slot.norm, TimestepNorm) or slot.norm.learning:
+            return slot.norm
+        mean, r = moving[slot.name]
+        gamma = weights["gamma"].get(slot.name)
+        scale = r if gamma is None else r * gamma
+        moving[slot.name] = [scale, -mean * scale]
+        return ScaleAndShift()
+
+    return _replace_norms(recurrence, fold), {**constants, "moving": moving}
+
+
+def _replace_norms(recurrence: Recurrence, norm_of: Callable[[Slot], Norm | None]) -> Recurrence:
+    def replace(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+        return tuple(slot._replace(norm=norm_of(slot)) for slot in slots)
 
     return recurrence._replace(
-        kernel=fuse_slots(recurrence.kernel),
-        recurrent=fuse_slots(recurrence.recurrent),
-        inner=fuse_slots(recurrence.inner),
+        kernel=replace(recurrence.kernel),
+        recurrent=replace(recurrence.recurrent),
+        inner=replace(recurrence.inner),
     )
 
 
@@ -52,7 +84,7 @@ class FusedLayerNorm(FusedNorm):
     per_batch: ClassVar = True
 
     def normalize(
-        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None
+        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None, moving: Sequence[Tensor] = ()
     ) -> tuple[Tensor, Tensors]:
         """Return the normalized `a` times gamma plus beta, and the statistics of `a`."""
         y, mean, r = torch.native_layer_norm(a, a.shape[-1:], gamma, beta, self.epsilon)
@@ -93,7 +125,7 @@ class FusedTimestepNorm(FusedNorm):
     per_batch: ClassVar = True
 
     def normalize(
-        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None
+        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None, moving: Sequence[Tensor] = ()
     ) -> tuple[Tensor, Tensors]:
         """Return the normalized `a` times gamma plus beta, and the statistics of `a`."""
         y, mean, r = torch.native_batch_norm(a, gamma, beta, None, None, True, 0.0, self.epsilon)
@@ -122,3 +154,17 @@ class FusedTimestepNorm(FusedNorm):
             dy, a, gamma, None, None, *statistics, True, self.epsilon, (True, True, True)
         )
         return gradients
+
+
+class ScaleAndShift(FusedNorm):
+    """Multiply by a scale and add a shift; see `fold_statistics`. It has no statistics."""
+
+    per_batch: ClassVar = True
+
+    def normalize(
+        self, a: Tensor, gamma: Tensor | None, beta: Tensor | None, moving: Sequence[Tensor] = ()
+    ) -> tuple[Tensor, Tensors]:
+        """Return a * scale + shift + beta; gamma is part of the scale."""
+        scale, shift = moving
+        y = torch.addcmul(shift, a, scale)
+        return (y if beta is None else y + beta), []

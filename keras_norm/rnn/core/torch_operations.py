@@ -42,6 +42,11 @@ def gate_gradient(kind: str, y: Tensor, dy: Tensor) -> Tensor:
     return dz
 
 
+def interpolate(z: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """Compute z * a + (1 - z) * b."""
+    return torch.lerp(b, a, z)
+
+
 def side_by_side(arrays: list[Tensor]) -> Tensor:
     """Concatenate the columns of arrays."""
     return arrays[0] if len(arrays) == 1 else torch.cat(arrays, -1)
