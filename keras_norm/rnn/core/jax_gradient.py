@@ -78,7 +78,6 @@ class LoopOverTime:
     """
 
     joins_gates = True
-    normalizes_first = False
 
     def __call__(
         self,

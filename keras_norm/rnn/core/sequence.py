@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from keras import ops
 
 from keras_norm.ops.projection import apply_masks
-from keras_norm.rnn.core.operations import activate, side_by_side, split_columns
+from keras_norm.rnn.core.operations import activate, side_by_side
 from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product
-from keras_norm.rnn.core.recurrence import Recurrence, Slot, StepNorms, Tree, map_tree
+from keras_norm.rnn.core.recurrence import Recurrence, StepNorms, Tree, map_tree
 from keras_norm.typing import Nest, Tensor, Tensors
 
 # A step of a loop: (carry, rows, shared) -> (new carry, rows to write).
@@ -31,12 +31,9 @@ class Loop(Protocol):
     Attributes:
         joins_gates: whether the gates of a step are written as one row "gates". It is as large as
             the row "gates" of `arrays`, so that the backend writes it to the same memory.
-        normalizes_first: whether inference normalizes x W of all timesteps before the loop. It is
-            faster where the backend runs each operation by itself.
     """
 
     joins_gates: bool
-    normalizes_first: bool
 
     def __call__(
         self,
@@ -103,8 +100,6 @@ def forward(
     names = [slot.name for slot in recurrence.slots]
     of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
     keeps_product = _needs_product(of_h)
-    # Statistics of a batch are those of one timestep.
-    normalizes_first = loop.normalizes_first and not training and not recurrence.learning
 
     def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
         weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
@@ -112,10 +107,10 @@ def forward(
         product = recurrent_product(recurrence, weights).multiply(
             apply_masks(shared["dropout"], states[0])
         )
-        x, u = of_x.groups(rows["gates"]), of_h.groups(product)
-        if not normalizes_first:
-            x = _normalize(of_x.slots, norms, x, weights, "bias")
-        u = _normalize(of_h.slots, norms, u, weights, "recurrent_bias")
+        x = _normalize(kernel_product(recurrence, weights), norms, rows["gates"], weights, "bias")
+        u = _normalize(
+            recurrent_product(recurrence, weights), norms, product, weights, "recurrent_bias"
+        )
         step = recurrence.cell.forward_step(x, u, states, weights["cell"], activate, norms)
         new = step.states
         if unmasked is not None:
@@ -129,10 +124,7 @@ def forward(
         return new, written
 
     a = of_x.multiply(xs)
-    per_step = {k: v for k, v in constants.items() if k in ("unmasked", "moving")}
-    if normalizes_first:
-        norms = StepNorms(recurrence, weights, per_step)
-        a = side_by_side(_normalize(of_x.slots, norms, of_x.groups(a), weights, "bias"))
+    per_step = {name: constants[name] for name in ("unmasked", "moving") if name in constants}
     arrays = {"gates": a, "constants": per_step}
     initial = states if training else None
     last, written = loop(body, states, arrays, _shared(weights, constants), initial=initial)
@@ -246,13 +238,12 @@ def backward(
 
 
 def _normalize(
-    slots: tuple[Slot, ...], norms: StepNorms, groups: Tensors, weights: Tree, name: str
-) -> Tensors:
-    """Normalize the groups of a product, and add their columns of the bias of this name."""
-    widths = [slot.width for slot in slots]
-    biases = split_columns(weights[name], widths) if name in weights else [None] * len(slots)
-    triples = zip(slots, groups, biases, strict=True)
-    return [norms.apply(slot.name, group, bias) for slot, group, bias in triples]
+    product: Product, norms: StepNorms, a: Tensor, weights: Tree, bias: str
+) -> list[Tensor]:
+    """Normalize each group of a product, and add the bias."""
+    biases = product.groups(weights[bias]) if bias in weights else [None] * len(product.slots)
+    groups = zip(product.slots, product.groups(a), biases, strict=True)
+    return [norms.apply(slot.name, group, b) for slot, group, b in groups]
 
 
 def _through_norms(

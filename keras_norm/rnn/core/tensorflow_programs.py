@@ -43,7 +43,6 @@ class CompiledLoop:
 
     compiles = True
     joins_gates = False
-    normalizes_first = False
 
     def __init__(self, steps: Tensor) -> None:
         self.steps = steps

@@ -10,7 +10,7 @@ from keras import tree
 
 from keras_norm.rnn.core.recurrence import Recurrence, Tree, map_tree
 from keras_norm.rnn.core.sequence import Body, backward, forward
-from keras_norm.rnn.core.torch_norms import fold_statistics, fuse_norms
+from keras_norm.rnn.core.torch_norms import fold_gamma, fuse_norms
 from keras_norm.typing import Nest, Tensor, Tensors
 
 
@@ -42,7 +42,7 @@ def run(
         )
         outputs, last, statistics = tree.pack_sequence_as(structure, results)
     else:
-        folded, constants = fold_statistics(fused, weights, constants)
+        folded, constants = fold_gamma(fused, weights, constants)
         arguments = xs, states, weights, constants
         # Only with residuals the forward pass returns the statistics of the batch.
         stores = bool(folded.learning)
@@ -106,7 +106,6 @@ class LoopOverTime:
     """A Python loop over time; see `sequence.Loop`."""
 
     joins_gates = False
-    normalizes_first = True
 
     def __call__(
         self,

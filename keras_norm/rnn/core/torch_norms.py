@@ -33,17 +33,11 @@ def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrenc
     return _replace_norms(recurrence, lambda slot: fuse(slot.norm))
 
 
-def fold_statistics(
-    recurrence: Recurrence, weights: Tree, constants: Tree
-) -> tuple[Recurrence, Tree]:
-    """Replace batch norms with moving statistics by a product and a sum, for all timesteps at once.
-
-    ::
-
-        gamma * (a - mean) * r = a * scale + shift
+def fold_gamma(recurrence: Recurrence, weights: Tree, constants: Tree) -> tuple[Recurrence, Tree]:
+    """Multiply r of batch norms with moving statistics by gamma, for all timesteps at once.
 
     Returns:
-        The recurrence with the norms `ScaleAndShift`, and constants with [scale, shift] of each
+        The recurrence with the norms `ScaledNorm`, and constants with [mean, r * gamma] of each
         slot in place of its moving mean and r.
     """
     moving: dict[str, Tensors] = {**constants["moving"]}
@@ -53,9 +47,8 @@ def fold_statistics(
             return slot.norm
         mean, r = moving[slot.name]
         gamma = weights["gamma"].get(slot.name)
-        scale = r if gamma is None else r * gamma
-        moving[slot.name] = [scale, -mean * scale]
-        return ScaleAndShift()
+        moving[slot.name] = [mean, r if gamma is None else r * gamma]
+        return ScaledNorm()
 
     return _replace_norms(recurrence, fold), {**constants, "moving": moving}
 
@@ -156,15 +149,24 @@ class FusedTimestepNorm(FusedNorm):
         return gradients
 
 
-class ScaleAndShift(FusedNorm):
-    """Multiply by a scale and add a shift; see `fold_statistics`. It has no statistics."""
+class ScaledNorm(FusedNorm):
+    """Batch normalization with a moving mean and a scale; see `fold_gamma`.
+
+    ::
+
+        y = (a - mean) * scale + beta
+
+    A shift beta - mean * scale would save an operation, and lose the digits of a large mean. The
+    norm has no statistics.
+    """
 
     per_batch: ClassVar = True
 
     def normalize(
         self, a: Tensor, gamma: Tensor | None, beta: Tensor | None, moving: Sequence[Tensor] = ()
     ) -> tuple[Tensor, Tensors]:
-        """Return a * scale + shift + beta; gamma is part of the scale."""
-        scale, shift = moving
-        y = torch.addcmul(shift, a, scale)
-        return (y if beta is None else y + beta), []
+        """Return the normalized `a`; gamma is part of the scale."""
+        mean, scale = moving
+        centered = a - mean
+        y = centered * scale if beta is None else torch.addcmul(beta, centered, scale)
+        return y, []
