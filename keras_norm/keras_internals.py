@@ -96,6 +96,22 @@ def nodes_in_order(model: keras.Model) -> list[Node]:
     return [node for _, nodes in by_depth for node in nodes if not node.is_input]
 
 
+def stored_sublayers(store: Mapping[str, Any]) -> set[str] | None:
+    """Return the names under which a file of weights stores the sublayers of a layer.
+
+    Args:
+        store: the argument of `load_own_variables`.
+
+    Returns:
+        Names of attributes, such as "kernel_norm". None if they are not known: weights are stored
+        in several files, or the layer itself has no weights in the file.
+    """
+    # The class of weights in several files is a subclass.
+    is_one_file = type(store).__name__ == "H5IOStore"
+    group: Any = getattr(store, "_h5_entry_group", None) if is_one_file else None
+    return {*group.parent} - {"vars"} if hasattr(group, "parent") else None
+
+
 def dynamic_update_slice(array: Tensor, rows: Tensor, start: Tensor) -> Tensor:
     """Overwrite a slice of an array with an operation that TFLite's converter supports.
 

@@ -163,6 +163,21 @@ def test_sublayers_are_the_direct_layers_of_wrappers_and_cells():
     assert set(keras_internals.sublayers(forward.cell)) == {*forward.cell.slot_layers().values()}
 
 
+def test_stored_sublayers_are_the_norms_of_a_cell_in_a_file(tmp_path, monkeypatch):
+    found = []
+
+    def load(cell, store):
+        found.append(keras_internals.stored_sublayers(store))
+
+    model = keras.Sequential([keras.Input((5, 8)), keras_norm.LayerNormLSTM(4)])
+    model.save_weights(tmp_path / "one.weights.h5")
+    monkeypatch.setattr(keras_norm.LayerNormLSTMCell, "load_own_variables", load)
+    model.load_weights(tmp_path / "one.weights.h5")
+    assert any(
+        {"kernel_norm", "recurrent_norm", "state_norm"} <= (names or set()) for names in found
+    )
+
+
 def test_nodes_describe_every_call_of_a_layer():
     shared = keras.layers.Dense(3)
     x = keras.Input((3,))

@@ -13,7 +13,7 @@ from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
 from examples import serving
-from keras_norm.export import Step, check, export_saved_model
+from keras_norm.export import Step, export_saved_model
 from keras_norm.export.model.keras_runner import KerasRunner
 from tests.examples import servers
 from tests.export import models, text_models
@@ -66,12 +66,10 @@ def test_the_step_signature_streams(kind, ports, model):
 def test_texts_are_sent_to_the_server(kind, tmp_path):
     model = text_models.classifier()
     folder = export_saved_model(model, tmp_path / "served", version=1)
-    texts = {"review": np.array(["a good film", "é"])}
+    texts = {"review": np.array([b"a good film", "é".encode(), b""], object)}
     with servers.fake_server({"lstm": {1: folder}}, {}) as ports:
         run = client(kind, ports, {"kind": "float32"})
-        report = check(model, run, text_models.texts()[:-1])
         models.assert_same(run(texts), KerasRunner(model)(texts))
-    assert report
 
 
 def test_an_unknown_model_raises_with_the_reason_of_the_server(ports):

@@ -41,6 +41,7 @@ def limited(function, runs):
     return called
 
 
+@pytest.mark.slow
 def test_every_block_of_the_page_about_text_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}

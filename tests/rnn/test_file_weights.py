@@ -14,55 +14,90 @@ def build(layer):
     return keras.Sequential([keras.Input((5, 8)), layer, keras.layers.Dense(2, name="y")])
 
 
-@pytest.fixture(params=["model.weights.h5", "model.keras"])
-def file(request, tmp_path):
-    """Save the weights of a model with a plain LSTM."""
-    model, path = build(keras.layers.LSTM(4, name="lstm")), tmp_path / request.param
+def save(layer, path):
+    """Save the weights of a model with a layer."""
+    model = build(layer)
     model.save(path) if path.suffix == ".keras" else model.save_weights(path)
     return path
 
 
+@pytest.fixture(params=["model.weights.h5", "model.keras"])
+def path(request, tmp_path):
+    return tmp_path / request.param
+
+
+def lstm():
+    return keras.layers.LSTM(4, name="lstm")
+
+
+def layer_norm_lstm():
+    return keras_norm.LayerNormLSTM(4, name="lstm")
+
+
+# Pairs of a layer of Keras and a layer with norms in its place.
 LAYERS = {
-    "layer": lambda: keras_norm.LayerNormLSTM(4, name="lstm"),
-    "no norm": lambda: keras_norm.NormLSTM(4, norm=None, name="lstm"),
-    "cell": lambda: keras.layers.RNN(keras_norm.LayerNormLSTMCell(4), name="lstm"),
-    "both": lambda: keras.layers.Bidirectional(keras_norm.LayerNormLSTM(4, name="lstm")),
+    "layer": (lstm, layer_norm_lstm),
+    "no norm": (lstm, lambda: keras_norm.NormLSTM(4, norm=None, name="lstm")),
+    "cell": (
+        lambda: keras.layers.RNN(keras.layers.LSTMCell(4), name="lstm"),
+        lambda: keras.layers.RNN(keras_norm.LayerNormLSTMCell(4), name="lstm"),
+    ),
+    "both directions": (
+        lambda: keras.layers.Bidirectional(lstm()),
+        lambda: keras.layers.Bidirectional(layer_norm_lstm()),
+    ),
 }
+LINE = r"\nThe file has no weights for \w+ '[^']*lstm/[^']*'.* keras_norm\.convert\(model\)\.\n"
 
 
-@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
-def test_a_file_of_keras_layers_raises_with_the_layer_and_convert(make, file):
-    layer = make()
+@pytest.mark.parametrize(("plain", "normalized"), LAYERS.values(), ids=LAYERS)
+def test_a_file_of_keras_layers_raises_with_the_layer_and_convert(plain, normalized, path):
+    layer = normalized()
     model = build(layer)
     before = layer.get_weights()
-    line = (
-        r"\nThe file has no weights for \w+ '[^']*lstm/[^']*'\. .* keras_norm\.convert\(model\)\.\n"
-    )
-    with pytest.raises(ValueError, match=line):
-        model.load_weights(file)
+    with pytest.raises(ValueError, match=LINE):
+        model.load_weights(save(plain(), path))
     for old, new in zip(before, layer.get_weights(), strict=True):
         np.testing.assert_array_equal(new, old)
 
 
-def test_skip_mismatch_warns_with_the_line(file):
+def test_skip_mismatch_warns_with_the_line(path):
+    file = save(lstm(), path)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        build(LAYERS["layer"]()).load_weights(file, skip_mismatch=True)
+        build(layer_norm_lstm()).load_weights(file, skip_mismatch=True)
     assert any(re.search("has no weights for LayerNormLSTMCell", str(w.message)) for w in caught)
 
 
-def test_the_advice_works(file):
-    plain = build(keras.layers.LSTM(4, name="lstm"))
-    plain.load_weights(file)
+def test_the_advice_works(path):
+    plain = build(lstm())
+    plain.load_weights(save(lstm(), path))
     converted = keras_norm.convert(plain, verbose=False)
     expected, actual = (m.get_layer("lstm").get_weights()[0] for m in (plain, converted))
     np.testing.assert_array_equal(actual, expected)
 
 
-@pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
+def without_weights():
+    """Build a layer whose norms have no weights."""
+    norm = keras_norm.LayerNormalization(center=False, scale=False)
+    return keras_norm.NormLSTM(4, norm=norm, name="lstm")
+
+
+@pytest.mark.parametrize(
+    "make", [*(normalized for _, normalized in LAYERS.values()), without_weights]
+)
 def test_a_file_of_the_same_layers_loads(make, tmp_path):
     model, other = build(make()), build(make())
     model.save_weights(tmp_path / "same.weights.h5")
     other.load_weights(tmp_path / "same.weights.h5")
+    for expected, actual in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_weights_in_several_files_load(tmp_path):
+    model, other = build(layer_norm_lstm()), build(layer_norm_lstm())
+    model.save_weights(tmp_path / "several.weights.json", max_shard_size=6e-7)  # gigabytes
+    assert len([*tmp_path.glob("*.h5")]) > 1
+    other.load_weights(tmp_path / "several.weights.json")
     for expected, actual in zip(model.get_weights(), other.get_weights(), strict=True):
         np.testing.assert_array_equal(actual, expected)

@@ -13,7 +13,7 @@ from keras_norm.export import export_saved_model
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.model import other_backends
 from keras_norm.export.model.other_backends import TensorFlowProcess, runs_on_tensorflow
-from tests.export import models
+from tests.export import models, text_models
 
 # A program that reads all messages. `send` sends a message.
 PROGRAM = """
@@ -158,3 +158,11 @@ def test_a_model_without_symbolic_inputs_is_refused_before_the_process_starts(mo
     monkeypatch.setattr(other_backends, "TensorFlowProcess", None)
     with pytest.raises(ValueError, match="Build the model"):
         export_saved_model(keras.Sequential([keras.layers.Dense(1)]), "folder")
+
+
+def test_a_model_of_texts_is_refused_before_the_process_starts(monkeypatch):
+    model = text_models.classifier()
+    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
+    monkeypatch.setattr(other_backends, "TensorFlowProcess", None)
+    with pytest.raises(ValueError, match=r'input "review" takes text, .* on TensorFlow only'):
+        export_saved_model(model, "folder")
