@@ -14,6 +14,7 @@ import tensorflow as tf
 from experiments import (
     characters,
     click_through_rate,
+    conversion,
     convolutional,
     covariate_shift,
     draw,
@@ -48,6 +49,7 @@ ARMS = {
     "rare_questions": ("1 in 50, batch 8", "GRU"),
     "online": ("TREC, batch 1, one pass", "GRU"),
     "noise": ("1,000 digits", "BN by 16"),
+    "conversion": ("TREC questions", "LN-LSTM, fitted scales"),
     "few_features": ("gestures, 1 feature", "Dense, LN-LSTM"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
     "movielens": ("MovieLens", "LN; embeddings and hidden"),
@@ -144,6 +146,8 @@ def test_a_study_runs_at_its_smoke_size(name, folder, monkeypatch, run_eagerly):
     monkeypatch.setattr(lengths, "LONGER", (20, 400))
     monkeypatch.setattr(pixels, "PIXELS", 12)
     monkeypatch.setattr(first_batch, "UPDATES", 2)
+    for name_of, small in {"UNITS": 4, "LONGEST": 4, "TRAINED": 1}.items():
+        monkeypatch.setattr(conversion, name_of, small)
     for name_of, small in {"UNITS": 4, "BLOCK": 400, "STREAM": 10}.items():
         monkeypatch.setattr(characters, name_of, small)
     if name == "shakespeare":  # the characters study covers the exported files
