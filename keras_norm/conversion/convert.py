@@ -48,8 +48,9 @@ def convert(
     BatchNormalization become the layers of keras_norm, which compute equal outputs.
 
     Kernels and biases keep their values, and the new gammas and betas have their initial values. A
-    norm changes the outputs, so train the model on. With `norm=None` all outputs stay equal. A GRU
-    with a norm has one bias: the bias of U h in its candidate becomes the beta of
+    norm changes the outputs, so the model loses accuracy until it is trained on. A new model that
+    is trained anew may end better (docs/training.md has figures). With `norm=None` all outputs stay
+    equal. A GRU with a norm has one bias: the bias of U h in its candidate becomes the beta of
     `recurrent_candidate_norm`, and is dropped if there is no such beta.
 
     Args:
