@@ -22,7 +22,7 @@ COMPAT_BIN := build/compat/bin
 COMPAT_STAMP := build/compat/.installed
 HASTE := 0.5.5
 
-.PHONY: demo test test-all test-jax test-torch test-compat lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture experiments clean
+.PHONY: demo test test-all test-jax test-torch test-compat dist dist-test lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture experiments clean
 
 demo: $(DEMO)
 	$(BIN)/python -m examples.digits
@@ -47,6 +47,14 @@ test-compat: $(COMPAT_STAMP)
 	$(COMPAT_BIN)/python -m tests.compat.record_flax
 	$(COMPAT_BIN)/python -m tests.compat.record_addons
 	$(COMPAT_BIN)/python -m pytest tests/compat tests/examples/test_from_torch.py
+
+# The wheel and the sdist. dist-test installs each in an empty environment, and uses it.
+dist: $(STAMP)
+	rm -rf build/dist
+	$(BIN)/python -m build --outdir build/dist
+
+dist-test: dist
+	$(BIN)/python -m tests.distributions build/dist
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
