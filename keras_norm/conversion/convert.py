@@ -51,7 +51,8 @@ def convert(
     norm changes the outputs, so the model loses accuracy until it is trained on. A new model that
     is trained anew may end better (docs/training.md has figures). With `norm=None` all outputs stay
     equal. A GRU with a norm has one bias: the bias of U h in its candidate becomes the beta of
-    `recurrent_candidate_norm`, and is dropped if there is no such beta.
+    `recurrent_candidate_norm`, and is dropped if there is no such beta. If the candidate's bias is
+    zero, as in an untrained layer, the new layer keeps its own initial bias there.
 
     Args:
         model: a built model that Keras can rebuild from its config. It is not changed.

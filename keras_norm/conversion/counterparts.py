@@ -64,6 +64,10 @@ def normalized(
         cell = layer.cell.get_config()
         config = {**cell, **config}
         cls = next(of_cell for of_cell, its in RECURRENT.items() if its is type(layer.cell))
+    # Zeros, Keras' default, become the default of the new layer.
+    initial_bias = keras.initializers.get(config["bias_initializer"])
+    if config["use_bias"] and isinstance(initial_bias, keras.initializers.Zeros):
+        del config["bias_initializer"]
     if norm == "batch" and "max_timesteps" not in options:
         options = {**options, "max_timesteps": _static_timesteps(layer)}
     if norm == "rms":

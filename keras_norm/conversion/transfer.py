@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_norm.rnn.cell import NormCell
 from keras_norm.typing import Array
 
 
@@ -43,6 +44,8 @@ def _copy_layer_weights(layer: keras.layers.Layer, replacement: keras.layers.Lay
         value = ops.convert_to_numpy(variable)
         if variable.name == "bias" and value.shape != weight.shape:
             value = _join_gru_biases(value, target)
+        if variable.name == "bias" and isinstance(target, NormCell):
+            value = _replace_zero_bias(value, target)
         weight.assign(value)
 
 
@@ -63,6 +66,19 @@ def _join_gru_biases(biases: Array, cell: keras.layers.Layer) -> Array:
         norm.beta.assign(of_h[~gates])
     joined: Array = of_inputs + np.where(gates, of_h, 0.0)
     return joined
+
+
+def _replace_zero_bias(bias: Array, cell: NormCell) -> Array:
+    """Replace zeros in the candidate's bias, as an untrained cell has them, by initial values.
+
+    With a norm and this bias of zeros, the gradient overflows on sequences that begin with zeros
+    (see `CandidateNormal`). Without a norm the initial values are zeros too.
+    """
+    gates = np.arange(bias.shape[-1]) // cell.units - bias.shape[-1] // cell.units
+    candidate = gates == cell.CANDIDATE
+    if bias[..., candidate].any():
+        return bias
+    return np.where(candidate, ops.convert_to_numpy(cell.bias), bias)
 
 
 def copy_compile_settings(model: keras.Model, converted: keras.Model) -> None:

@@ -123,6 +123,27 @@ def test_the_second_bias_of_a_gru_is_kept_in_the_bias_and_in_a_beta():
     np.testing.assert_array_equal(cell.recurrent_candidate_norm.beta, h_bias[4:])
 
 
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "SimpleRNN"])
+def test_an_untrained_layer_trains_on_sequences_that_begin_with_zeros(name):
+    """With a norm and a candidate bias of zeros, the gradient would overflow at zeros."""
+    keras.utils.set_random_seed(0)
+    layers = RECURRENT[name](4), keras.layers.Dense(1)
+    model = keras.Sequential([keras.Input((50, FEATURES)), *layers])
+    converted = convert(model, "layer", verbose=False)
+    x = np.random.default_rng(2).normal(size=(4, 50, FEATURES)).astype("float32")
+    x[:, :45] = 0.0
+    converted.compile(keras.optimizers.SGD(1e-6), "mse")
+    converted.fit(x, np.ones((4, 1)), verbose=0)
+    assert all(np.isfinite(weight).all() for weight in converted.get_weights())
+
+
+def test_the_bias_of_a_trained_candidate_is_kept():
+    model = sequential(keras.layers.LSTM(4, name="lstm"))
+    converted = convert(model, "layer", verbose=False)
+    old, new = (each.get_layer("lstm").cell.bias for each in (model, converted))
+    np.testing.assert_array_equal(new, old)
+
+
 @pytest.mark.parametrize(
     ("norm", "options", "name"),
     [
