@@ -15,6 +15,7 @@ from keras_norm.typing import Array, Tensor, TensorLike
 Weights: TypeAlias = Mapping[str, TensorLike] | str | os.PathLike[str]
 Sizes: TypeAlias = tuple[int, ...]
 LISTED = 8  # names in one message
+NO_NUMBERS = "OSUcmM"  # kinds of NumPy's dtypes: objects, texts, complex numbers, times
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +93,8 @@ def assign_weights(
         ignored: names of entries that no variable needs.
 
     Raises:
-        ValueError: an entry is missing, no variable uses an entry, or a shape does not fit. All
-            variables keep their values.
+        ValueError: an entry is missing or has no real numbers, no variable uses an entry, or a
+            shape does not fit. All variables keep their values.
     """
     shapes = {name: shape for a in assignments for name, shape in a.entries.items()}
     missing = [name for name in shapes if name not in entries]
@@ -102,6 +103,7 @@ def assign_weights(
         raise ValueError(_describe_names(missing, additional, source))
     for assignment in assignments:
         for name, shape in assignment.entries.items():
+            _require_numbers(name, entries[name])
             received = tuple(np.shape(entries[name]))
             _require_shape(name, shape, received, assignment.variable, source)
     values = [a.value(*(to_array(entries[name]) for name in a.entries)) for a in assignments]
@@ -119,6 +121,16 @@ def to_array(entry: TensorLike) -> Array:
         entry = tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
     array = np.asarray(entry)
     return array if array.dtype == np.float64 else array.astype(np.float32)
+
+
+def _require_numbers(name: str, entry: TensorLike) -> None:
+    dtype = getattr(entry, "dtype", None) or np.asarray(entry).dtype
+    # A dtype of PyTorch or of TensorFlow has no `kind`.
+    if getattr(dtype, "kind", "f") in NO_NUMBERS:
+        raise ValueError(
+            f"The entry '{name}' must be an array of real numbers. Received dtype {dtype}. Check "
+            "the program that wrote the weights."
+        )
 
 
 def _require_shape(

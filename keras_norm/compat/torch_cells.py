@@ -112,7 +112,8 @@ def assign_recurrence(
 
     Raises:
         TypeError: a layer has no counterpart, or is of a custom class.
-        ValueError: a layer is not built or computes other equations; the module has a projection.
+        ValueError: a layer is not built or computes other equations; the module has a projection,
+            more layers, or a second direction.
     """
     assignments: list[Assignment] = []
     for k, layer in enumerate(layers):
@@ -127,7 +128,26 @@ def assign_recurrence(
                 assignments += _layer_norm_cell(cell, parameters, epsilon)
             else:
                 assignments += _plain_cell(cell, parameters)
+    _require_all_cells(layers, entries, path)
     return assignments
+
+
+def _require_all_cells(
+    layers: Sequence[keras.layers.Layer], entries: Mapping[str, TensorLike], path: str
+) -> None:
+    """Raise a ValueError if the module has a second direction, or more layers."""
+    backward = Parameters(entries, path, direction=1)
+    if "weight_ih" in backward and not isinstance(layers[0], keras.layers.Bidirectional):
+        raise ValueError(
+            f"'{backward['weight_ih']}' is a weight of the backward direction, and "
+            f"{describe(layers[0])} has one direction. Create it inside keras.layers.Bidirectional."
+        )
+    deeper = Parameters(entries, path, len(layers))
+    if "weight_ih" in deeper:
+        raise ValueError(
+            f"'{deeper['weight_ih']}' is a weight of layer {len(layers)}, counted from 0, and the "
+            f"last layer is {describe(layers[-1])}. Pass a list of as many layers as num_layers."
+        )
 
 
 def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assignment]:

@@ -174,6 +174,12 @@ def _batch_norm(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
 
 
 def _affine(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
+    weight, has_bias = f"{module.path}weight", f"{module.path}bias" in module.entries
+    if weight in module.entries and has_bias != (layer.beta is not None):
+        raise ValueError(
+            f"The module of '{weight}' has {'a' if has_bias else 'no'} bias, and {describe(layer)} "
+            f"has {'no beta' if has_bias else 'a beta'}. Create it with center={has_bias}."
+        )
     return [
         Assignment(variable, {module.path + name: tuple(variable.shape)})
         for name, variable in (("weight", layer.gamma), ("bias", layer.beta))

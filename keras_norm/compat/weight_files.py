@@ -83,7 +83,8 @@ def _read_npz(path: pathlib.Path) -> Arrays:
     except OSError:
         raise
     except Exception as error:
+        reason = str(error).rstrip(".")
         raise ValueError(
-            f"'{path}' is not a .npz file of arrays, or is damaged: {error} Write it with "
+            f"'{path}' is not a .npz file of arrays, or is damaged: {reason}. Write it with "
             "numpy.savez, without objects."
         ) from error

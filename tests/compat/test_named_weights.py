@@ -49,6 +49,11 @@ def test_ignored_entries_need_no_variable(dense):
         ({"head.weight": np.ones((2, 3))}, r"transposed: pass its transpose, for 'head/kernel'"),
         ({"head.b2": np.ones(4)}, r"Received shape \(4,\).*variable 'head/bias' the sizes"),
         ({f"x{k}": 1 for k in range(10)}, r"x7 and 2 more"),
+        (
+            {"head.b2": [1.0, None, 2.0]},
+            r"'head\.b2' must be an array of real numbers\. .* object\.",
+        ),
+        ({"head.b2": np.array(["1", "2", "3"])}, r"'head\.b2' must be .* Received dtype <U1\."),
     ],
 )
 def test_entries_that_do_not_fit_are_named_and_no_variable_changes(changes, message, dense):

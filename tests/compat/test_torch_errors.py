@@ -41,7 +41,7 @@ def state(case, **changes):
     [
         ({"bias_hh_l0": None}, "Missing entries: bias_hh_l0."),
         ({"weight_ih_l0": None}, "Missing entries: weight_ih_l0."),
-        ({"weight_ih_l1": np.ones(2)}, "Entries without a layer: weight_ih_l1."),
+        ({"weight_ih": np.ones(2)}, "Entries without a layer: weight_ih."),
         ({"weight_ih_l0": np.ones((5, 16))}, "transposed: pass its transpose"),
         ({"weight_ih_l0": np.ones((12, 5))}, "must have the shape (16, 5). Received shape (12, 5)"),
         ({"weight_hr_l0": np.ones((2, 4))}, "'weight_hr_l0' is the projection of nn.LSTM"),
@@ -57,8 +57,12 @@ def test_a_state_dict_that_does_not_fit_is_refused(changes, message):
 @pytest.mark.parametrize(
     ("layer", "case", "message"),
     [
-        (keras.layers.LSTM(UNITS), "lstm_stacked", "without a layer: weight_ih_l1, weight_hh_l1"),
-        (keras.layers.LSTM(UNITS), "lstm_bidirectional", "weight_ih_l0_reverse"),
+        (
+            keras.layers.LSTM(UNITS),
+            "lstm_stacked",
+            "'weight_ih_l1' is a weight of layer 1, counted",
+        ),
+        (keras.layers.LSTM(UNITS), "lstm_bidirectional", "inside keras.layers.Bidirectional."),
         ([keras.layers.GRU(UNITS), keras.layers.GRU(UNITS)], "gru", "entries: weight_ih_l1"),
         (keras.layers.Bidirectional(keras.layers.GRU(UNITS)), "gru", "weight_ih_l0_reverse"),
         ([keras.layers.LSTM(UNITS), keras.layers.LSTM(UNITS)], "lstm_cell", "weight_ih_l1"),
@@ -191,12 +195,24 @@ def layer_norm_lstm(**options):
         ),
         ("layer_norm", keras.layers.LayerNormalization(), "Create it with epsilon=1e-05"),
         ("layer_norm", keras_norm.LayerNormalization(epsilon=1e-5, ddof=1), "with ddof=1"),
+        (
+            "layer_norm",
+            keras.layers.LayerNormalization(epsilon=1e-5, center=False),
+            "has no beta. Create it with center=True.",
+        ),
         ("batch_norm", keras.layers.BatchNormalization(), "Create it with epsilon=1e-05"),
         ("linear", keras.layers.Dense(UNITS, use_bias=False), "Create it with use_bias=True"),
     ],
 )
 def test_a_layer_with_other_equations_is_refused(case, layer, message):
     assert message in refusal(ValueError, built(layer), state(case))
+
+
+def test_a_layer_norm_without_bias_needs_a_layer_without_beta():
+    weights = state("layer_norm", bias=None)
+    layer = built(keras.layers.LayerNormalization(epsilon=1e-5))
+    assert "Create it with center=False." in refusal(ValueError, layer, weights)
+    load_torch_weights(built(keras.layers.LayerNormalization(epsilon=1e-5, center=False)), weights)
 
 
 def test_another_epsilon_of_pytorch_is_an_argument():
