@@ -16,6 +16,8 @@ OPTIONS = {
     r"\bsamples=(\{[^}]*\}|\w+)": "--samples FILE.npz",
     r"\b(step|warmup)=True": r"--\1",
     r"\bstep=False": "--no-step",
+    r"\bmax_timesteps=(\d+)": r"--max-timesteps \1",
+    r"\b(norm|where)='([^']*)'": r"--\1 \2",
     r"\bgolden_cases=False": "--no-golden-cases",
     r"\boverwrite=True": "--force",
     r"\ba higher version\b": "a higher --version",

@@ -69,7 +69,7 @@ def convert(
         state of the optimizer is not copied.
 
     Raises:
-        TypeError: `model` is not a Keras model.
+        TypeError: `model` is not a Keras model, or an argument has another type.
         ValueError: no layer is selected, a layer cannot be converted, or the model cannot be
             rebuilt.
 
@@ -83,7 +83,13 @@ def convert(
             "norm must be 'layer', 'rms', 'batch', None, a normalization layer, or a dict from "
             f"slots to layers. Received: norm={norm!r}."
         )
-    selected = _select(_convertible_layers(model, is_convertible), where)
+    found = _convertible_layers(
+        model,
+        is_convertible,
+        "convert replaces LSTM, GRU, SimpleRNN and normalization layers of Keras, and no subclass "
+        "of these.",
+    )
+    selected = _select(found, where)
     replacements: dict[str, keras.layers.Layer] = {}
     for path, layer in selected.items():
         try:
@@ -91,7 +97,10 @@ def convert(
         except (TypeError, ValueError) as error:
             error.add_note(f"The error is about {type(layer).__name__} '{path}'")
             raise
-    return _replace(model, selected, replacements, verbose)
+    converted = _replace(model, selected, replacements)
+    if verbose:
+        _print_table(("keras.layers", "keras_norm"), selected, replacements)
+    return converted
 
 
 def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
@@ -115,17 +124,30 @@ def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
     >>> to_keras(model, verbose=False).get_layer("lstm").__class__.__module__
     'keras.src.layers.rnn.lstm'
     """
-    found = _convertible_layers(model, lambda layer: to_keras_layer(layer) is not None)
-    replacements = {path: to_keras_layer(layer) for path, layer in found.items()}
-    return _replace(model, found, {p: r for p, r in replacements.items() if r}, verbose)
+    found = _convertible_layers(
+        model,
+        lambda layer: to_keras_layer(layer) is not None,
+        "to_keras replaces recurrent layers without a norm inside, and normalization layers.",
+    )
+    created = {path: to_keras_layer(layer) for path, layer in found.items()}
+    replacements = {path: layer for path, layer in created.items() if layer}
+    converted = _replace(model, found, replacements)
+    if verbose:
+        _print_table(("keras_norm", "keras.layers"), found, replacements)
+    return converted
 
 
 def _convertible_layers(
-    model: keras.Model, condition: Callable[[keras.layers.Layer], bool]
+    model: keras.Model, condition: Callable[[keras.layers.Layer], bool], supported: str
 ) -> Layers:
     """Collect the layers that fulfil a condition, by path.
 
     The cells and the norms inside a recurrent layer belong to this layer, and are not collected.
+
+    Args:
+        model: a built model.
+        condition: a function of a layer.
+        supported: a sentence about the layers that fulfil the condition, for the error message.
 
     Raises:
         TypeError: `model` is not a Keras model.
@@ -148,7 +170,7 @@ def _convertible_layers(
         names = sorted({type(layer).__name__ for _, layer in named_layers(model)})
         raise ValueError(
             f"Model '{model.name}' has no layer to convert. Its layers are of the classes "
-            f"{', '.join(names)}."
+            f"{', '.join(names)}. {supported}"
         )
     return found
 
@@ -157,6 +179,7 @@ def _select(layers: Layers, where: Where) -> Layers:
     """Return the layers that `where` selects, by path.
 
     Raises:
+        TypeError: a selector is of another type.
         ValueError: a selector selects no layer.
     """
     if where is None:
@@ -164,6 +187,11 @@ def _select(layers: Layers, where: Where) -> Layers:
     chosen: set[str] = set()
     selectors: Sequence[Selector] = where if isinstance(where, list | tuple) else [where]
     for selector in selectors:
+        if not isinstance(selector, str) and not callable(selector):
+            raise TypeError(
+                "where must be a name, a path such as 'encoder/lstm', a class of layers, a "
+                f"function layer -> bool, or a list of these. Received: where={selector!r}."
+            )
         paths = [path for path, layer in layers.items() if _matches(selector, path, layer)]
         if not paths:
             raise ValueError(
@@ -182,16 +210,13 @@ def _matches(selector: Selector, path: str, layer: keras.layers.Layer) -> bool:
     return bool(selector(layer))
 
 
-def _replace(
-    model: keras.Model, layers: Layers, replacements: Layers, verbose: bool
-) -> keras.Model:
+def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.Model:
     """Rebuild a model from its config with other layers, and copy its weights.
 
     Args:
         model: a built model.
         layers: the layers to replace, by path.
         replacements: the new layers, not yet built, by the same paths.
-        verbose: whether to print a table of the layers.
 
     Raises:
         ValueError: a layer is not in the config of the model, or the model cannot be rebuilt.
@@ -231,21 +256,13 @@ def _replace(
     with substituted_functions(tags):
         converted = rebuild_model(model, change, copy)
     copy_compile_settings(model, converted)
-    if verbose:
-        rich.console.Console().print(_table(layers, replacements))
     return converted
 
 
-def _table(layers: Layers, replacements: Layers) -> rich.table.Table:
-    columns = [rich.table.Column(name, overflow="fold") for name in ("layer", "was", "is")]
+def _print_table(packages: tuple[str, str], layers: Layers, replacements: Layers) -> None:
+    """Print the class of each layer before and after, under the names of their packages."""
+    columns = [rich.table.Column(name, overflow="fold") for name in ("layer", *packages)]
     table = rich.table.Table(*columns, box=None)
     for path, layer in layers.items():
-        table.add_row(path, _describe(layer), _describe(replacements[path]))
-    return table
-
-
-def _describe(layer: keras.layers.Layer) -> str:
-    """Return the name of a layer's class with its package."""
-    cls = type(layer)
-    package = "keras_norm" if cls.__module__.startswith("keras_norm.") else "keras.layers"
-    return f"{package}.{cls.__name__}"
+        table.add_row(path, type(layer).__name__, type(replacements[path]).__name__)
+    rich.console.Console().print(table)

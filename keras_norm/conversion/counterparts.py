@@ -129,7 +129,7 @@ def _static_timesteps(layer: keras.layers.Layer) -> int:
     if timesteps is None:
         raise ValueError(
             "norm='batch' needs the number of timesteps with their own statistics, and the length "
-            "of the inputs is dynamic. Pass max_timesteps, for example convert(model, "
-            "norm='batch', max_timesteps=100)."
+            "of the inputs is dynamic. Pass the longest length, such as "
+            "max_timesteps=100."
         )
     return timesteps

@@ -210,10 +210,11 @@ def test_where_selects_layers(where, paths):
     assert converted == paths
 
 
-def test_a_layer_of_a_user_is_not_converted():
-    class MyLSTM(keras.layers.LSTM):
-        pass
+class MyLSTM(keras.layers.LSTM):
+    """A user's layer."""
 
+
+def test_a_layer_of_a_user_is_not_converted():
     model = sequential(
         MyLSTM(3, return_sequences=True, name="mine"), keras.layers.GRU(2, name="gru")
     )
@@ -233,8 +234,16 @@ def test_to_keras_keeps_layers_that_keras_does_not_have():
 def test_a_table_lists_the_converted_layers(capsys):
     convert(sequential(keras.layers.LSTM(4, name="lstm")))
     assert capsys.readouterr().out.split() == [
-        *("layer", "was", "is"),
-        *("lstm", "keras.layers.LSTM", "keras_norm.LayerNormLSTM"),
+        *("layer", "keras.layers", "keras_norm"),
+        *("lstm", "LSTM", "LayerNormLSTM"),
+    ]
+
+
+def test_the_table_of_to_keras_has_the_columns_in_the_other_order(capsys):
+    to_keras(sequential(keras_norm.LayerNormalization(name="norm")))
+    assert capsys.readouterr().out.split() == [
+        *("layer", "keras_norm", "keras.layers"),
+        *("norm", "LayerNormalization", "LayerNormalization"),
     ]
 
 
@@ -279,9 +288,10 @@ ERRORS = {
     ),
     "no get_config": (unserializable, {}, r"the object must override `get_config\(\)` .*\Z"),
     "no layer": (lambda: sequential(keras.layers.Dense(2)), {}, "has no layer to convert"),
+    "subclass": (lambda: sequential(MyLSTM(2)), {}, "MyLSTM.* and no subclass of these"),
     "norm": (nested, {"norm": "group"}, "norm must be 'layer', 'rms', 'batch', None"),
     "where": (nested, {"where": "decoder"}, "where='decoder' selects no layer"),
-    "length": (nested, {"norm": "batch"}, "Pass max_timesteps"),
+    "length": (nested, {"norm": "batch"}, "such as max_timesteps=100"),
     "reset_after": (
         lambda: sequential(keras.layers.GRU(2, reset_after=False)),
         {},
@@ -296,6 +306,12 @@ def test_what_cannot_be_converted_is_named(case):
     make, options, message = case
     with pytest.raises(ValueError, match=message):
         convert(make(), verbose=False, **options)
+
+
+@pytest.mark.parametrize("where", [3, ["last", None]])
+def test_a_selector_of_another_type_is_refused(where):
+    with pytest.raises(TypeError, match=r"where must be a name, .* Received: where=(3|None)\."):
+        convert(nested(), where=where, verbose=False)
 
 
 @pytest.fixture

@@ -135,14 +135,21 @@ def test_convert_writes_a_compiled_model_with_norms_and_prints_its_layers(run, t
     arguments = ("convert", old, "--norm", "batch", "--where", "lstm", "--to", new)
     status, out, err = run(*arguments)
     assert (status, err) == (0, "")
-    assert "lstm" in out
-    assert "keras_norm.BatchNormLSTM" in out
+    assert out.split() == ["layer", "keras.layers", "keras_norm", "lstm", "LSTM", "BatchNormLSTM"]
     converted = keras.saving.load_model(new)
     assert converted.get_layer("lstm").max_timesteps == 4
     assert converted.get_compile_config()["loss"] == "mae"
     assert "exists and is not overwritten" in refused(run(*arguments))
     wrong = ("convert", old, "--where", "gru", "--to", tmp_path / "other.keras")
-    assert "selects no layer that can be converted" in refused(run(*wrong))
+    assert "--where gru selects no layer that can be converted" in refused(run(*wrong))
+
+
+def test_a_batch_norm_of_a_dynamic_length_needs_the_option_max_timesteps(run, tmp_path):
+    keras.Sequential([keras.Input((None, 6)), keras.layers.LSTM(3)]).save(tmp_path / "old.keras")
+    arguments = ("convert", tmp_path / "old.keras", "--norm", "batch", "--to", tmp_path / "n.keras")
+    message = refused(run(*arguments))
+    assert "--norm batch needs the number of timesteps" in message
+    assert "such as --max-timesteps 100." in message
 
 
 def test_a_report_never_overwrites_an_input_file(run, folder):
