@@ -79,7 +79,7 @@ def rebuild_model(
         _copy_adapted_state(model, clone)
     except Exception as error:
         why = " ".join(reason(error).split("\n\n")[0].split())
-        raise ValueError(f"the model cannot be rebuilt from its config: {why}") from error
+        raise ValueError(f"The model cannot be rebuilt from its config: {why}") from error
     return clone
 
 
@@ -106,7 +106,7 @@ def custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
         name = keras.saving.get_registered_name(cls)
         if found.setdefault(name, cls) is not cls:
             raise ValueError(
-                f"the model cannot be rebuilt from its config: {found[name]} and {cls} are both "
+                f"The model cannot be rebuilt from its config: {found[name]} and {cls} are both "
                 f"named {name!r} in the config. Register each class in another package: decorate "
                 "the class with keras.saving.register_keras_serializable(package=...)"
             )

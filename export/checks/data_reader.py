@@ -197,7 +197,10 @@ def read_arrays(path: Path) -> Arrays | Array:
             return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
     # A damaged file may raise any error: a wrong header, for example, asks for too much memory.
     except Exception as error:
-        raise ValueError(f"{path} cannot be read: {printable(str(error), 200)}") from error
+        reason = printable(str(error), 200)
+        if "Object arrays" in reason:
+            reason += ". Write an array of texts with the dtype str: texts.astype(str)."
+        raise ValueError(f"{path} cannot be read: {reason}") from error
 
 
 def _is_texts(specs: Mapping[str, TensorSpec], data: DataLike) -> bool:
