@@ -10,8 +10,8 @@ import pytest
 import keras_norm
 from keras_norm import convert, to_keras
 from tests import oracles
+from tests.conversion.models import FEATURES, TIME, MyLSTM, nested, sequences, sequential
 
-TIME, FEATURES = 6, 5
 RECURRENT = {
     "LSTM": keras.layers.LSTM,
     "GRU": keras.layers.GRU,
@@ -19,46 +19,6 @@ RECURRENT = {
     "SimpleRNN": keras.layers.SimpleRNN,
 }
 every_layer = pytest.mark.parametrize("layer", RECURRENT.values(), ids=RECURRENT)
-
-
-def randomize(model):
-    """Draw all weights, as after training."""
-    rng = np.random.default_rng(0)
-    for variable in model.weights:
-        low = 0.5 if "variance" in variable.name else -0.7
-        variable.assign(rng.uniform(low, 0.7, variable.shape))
-    return model
-
-
-def sequences(batch=4):
-    x = np.random.default_rng(1).normal(size=(batch, TIME, FEATURES)).astype("float32")
-    x[1, 3:] = 0.0  # masked timesteps
-    return x
-
-
-def sequential(*layers, **options):
-    inputs = keras.Input((None, FEATURES))
-    return randomize(keras.Sequential([inputs, keras.layers.Masking(), *layers], **options))
-
-
-def nested():
-    """Build a model with every container whose layers are converted."""
-    inputs = keras.Input((None, FEATURES), name="x")
-    lstm = keras.layers.LSTM(4, return_sequences=True, dropout=0.1, name="lstm")
-    x = keras.layers.Bidirectional(lstm, name="both")(inputs)
-    inner_inputs = keras.Input((None, 8))
-    y = keras.layers.GRU(3, return_sequences=True, name="gru")(inner_inputs)
-    y = keras.layers.LayerNormalization(name="ln")(y)
-    x = keras.Model(inner_inputs, y, name="inner")(x)
-    x = keras.layers.TimeDistributed(keras.layers.BatchNormalization(name="bn"), name="td")(x)
-    cells = [keras.layers.LSTMCell(3, name="first"), keras.layers.GRUCell(2, name="second")]
-    cells = keras.layers.StackedRNNCells(cells, name="cells")
-    x = keras.layers.RNN(cells, return_sequences=True, name="stack")(x)
-    x = keras.layers.RNN(keras.layers.SimpleRNNCell(3), return_sequences=True, name="rnn")(x)
-    x = keras.layers.RMSNormalization(name="rms")(keras.layers.GRU(2, name="last")(x))
-    return randomize(keras.Model(inputs, x))
-
-
 PATHS = ["both/forward_lstm", "both/backward_lstm", "inner/gru", "inner/ln", "td/bn"]
 PATHS += ["stack/cells/first", "stack/cells/second", "rnn", "last", "rms"]
 
@@ -210,10 +170,6 @@ def test_where_selects_layers(where, paths):
     assert converted == paths
 
 
-class MyLSTM(keras.layers.LSTM):
-    """A user's layer."""
-
-
 def test_a_layer_of_a_user_is_not_converted():
     model = sequential(
         MyLSTM(3, return_sequences=True, name="mine"), keras.layers.GRU(2, name="gru")
@@ -247,73 +203,6 @@ def test_the_table_of_to_keras_has_the_columns_in_the_other_order(capsys):
     ]
 
 
-@keras.saving.register_keras_serializable(package="tests")
-class LSTMInCode(keras.layers.Layer):
-    """A layer whose code creates an LSTM."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.lstm = keras.layers.LSTM(2, name="lstm")
-        self.supports_masking = True
-
-    def build(self, input_shape):
-        self.lstm.build(input_shape)
-
-    def call(self, inputs):
-        return self.lstm(inputs)
-
-
-class Unserializable(keras.Model):
-    """A subclassed model without get_config."""
-
-    def __init__(self, units):
-        super().__init__(name="unserializable")
-        self.lstm = keras.layers.LSTM(units, name="lstm")
-
-    def call(self, inputs):
-        return self.lstm(inputs)
-
-
-def unserializable():
-    model = Unserializable(2)
-    model(np.zeros((2, TIME, FEATURES)))
-    return model
-
-
-ERRORS = {
-    "code of a class": (
-        lambda: sequential(LSTMInCode(name="encoder")),
-        {},
-        r"'encoder/lstm' is created by the code of LSTMInCode\. Pass it to the constructor, .*\Z",
-    ),
-    "no get_config": (unserializable, {}, r"the object must override `get_config\(\)` .*\Z"),
-    "no layer": (lambda: sequential(keras.layers.Dense(2)), {}, "has no layer to convert"),
-    "subclass": (lambda: sequential(MyLSTM(2)), {}, "MyLSTM.* and no subclass of these"),
-    "norm": (nested, {"norm": "group"}, "norm must be 'layer', 'rms', 'batch', None"),
-    "where": (nested, {"where": "decoder"}, "where='decoder' selects no layer"),
-    "length": (nested, {"norm": "batch"}, "such as max_timesteps=100"),
-    "reset_after": (
-        lambda: sequential(keras.layers.GRU(2, reset_after=False)),
-        {},
-        "needs reset_after=True",
-    ),
-    "not built": (lambda: keras.Sequential([keras.layers.LSTM(2)]), {}, "is not built"),
-}
-
-
-@pytest.mark.parametrize("case", ERRORS.values(), ids=ERRORS)
-def test_what_cannot_be_converted_is_named(case):
-    make, options, message = case
-    with pytest.raises(ValueError, match=message):
-        convert(make(), verbose=False, **options)
-
-
-@pytest.mark.parametrize("where", [3, ["last", None]])
-def test_a_selector_of_another_type_is_refused(where):
-    with pytest.raises(TypeError, match=r"where must be a name, .* Received: where=(3|None)\."):
-        convert(nested(), where=where, verbose=False)
-
-
 @pytest.fixture
 def encoder_of_the_page():
     """Return the class in docs/training.md whose constructor takes the layer."""
@@ -340,14 +229,3 @@ def test_a_layer_that_the_constructor_takes_is_converted_and_saved(encoder_of_th
 def test_a_config_from_before_the_constructor_took_the_layer_loads(encoder_of_the_page):
     layer = encoder_of_the_page.from_config({"name": "encoder"})
     assert type(layer.lstm) is keras.layers.LSTM
-
-
-def test_the_error_of_a_layer_names_the_layer():
-    with pytest.raises(ValueError, match="max_timesteps") as error:
-        convert(nested(), "batch")
-    assert error.value.__notes__ == ["The error is about LSTM 'both/forward_lstm'"]
-
-
-def test_a_model_must_be_a_keras_model():
-    with pytest.raises(TypeError, match=r"must be a keras\.Model. Received: LSTM"):
-        convert(keras.layers.LSTM(2))
