@@ -49,8 +49,8 @@ def convert(
 
     Kernels and biases keep their values, and the new gammas and betas have their initial values. A
     norm changes the outputs, so the model loses accuracy until it is trained on. A new model that
-    is trained anew may end better (docs/training.md has figures). With `norm=None` all outputs stay
-    equal. A GRU with a norm has one bias: the bias of U h in its candidate becomes the beta of
+    is trained anew may end better (docs/from_keras.md has figures). With `norm=None` all outputs
+    stay equal. A GRU with a norm has one bias: the bias of U h in its candidate becomes the beta of
     `recurrent_candidate_norm`, and is dropped if there is no such beta. If the candidate's bias is
     zero, as in an untrained layer, the new layer keeps its own initial bias there.
 
@@ -86,8 +86,8 @@ def convert(
     found = _convertible_layers(
         model,
         is_convertible,
-        "convert replaces LSTM, GRU, SimpleRNN and normalization layers of Keras, and no subclass "
-        "of these.",
+        "convert replaces LSTM, GRU, SimpleRNN, LayerNormalization, RMSNormalization and "
+        "BatchNormalization of Keras, and no subclass of these.",
     )
     selected = _select(found, where)
     replacements: dict[str, keras.layers.Layer] = {}
@@ -245,7 +245,7 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
             raise ValueError(
                 f"{type(layers[path]).__name__} '{path}' is created by the code of "
                 f"{type(owner).__name__}. Pass it to the constructor, and return "
-                "keras.saving.serialize_keras_object(layer) in get_config (docs/training.md, "
+                "keras.saving.serialize_keras_object(layer) in get_config (docs/from_keras.md, "
                 '"Layers in your own classes"); or create it there as '
                 f"{type(replacements[path]).__name__}"
             )

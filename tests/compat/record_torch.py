@@ -25,7 +25,7 @@ from tests.compat.recorded import FEATURES, PATH, UNITS
 
 RNG = np.random.default_rng(7)
 BATCH, TIME, WORDS = 3, 7, 9
-# The Python files of haste_pytorch_cpu, of which only the operations for GPUs need compilation.
+# The Python files of haste_pytorch_cpu. Its operations for GPUs need compilation and are left out.
 HASTE = pathlib.Path("build/compat/haste_pytorch_cpu-0.5.5/frameworks/pytorch")
 
 

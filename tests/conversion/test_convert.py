@@ -1,8 +1,5 @@
 """`convert` and `to_keras` replace layers, and keep weights, names and compile settings."""
 
-import pathlib
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -10,6 +7,7 @@ import pytest
 import keras_norm
 from keras_norm import convert, to_keras
 from tests import oracles
+from tests.compat.pages import DOCS, python_blocks
 from tests.conversion.models import FEATURES, TIME, MyLSTM, nested, sequences, sequential
 
 RECURRENT = {
@@ -203,14 +201,21 @@ def test_the_table_of_to_keras_has_the_columns_in_the_other_order(capsys):
     ]
 
 
+def test_the_page_has_the_printed_table(capsys):
+    first = python_blocks("from_keras.md")[0]
+    exec(compile(first, "the page", "exec"), {})
+    printed = capsys.readouterr().out
+    page = (DOCS / "from_keras.md").read_text()
+    table = page.partition("The first call prints:\n\n```\n")[2].partition("```")[0]
+    assert printed.startswith(table)
+
+
 @pytest.fixture
 def encoder_of_the_page():
-    """Return the class in docs/training.md whose constructor takes the layer."""
-    page = (pathlib.Path(__file__).parents[2] / "docs" / "training.md").read_text()
-    section = page.partition("### Layers in your own classes")[2]
-    (block, *_) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    """Return the class in docs/from_keras.md whose constructor takes the layer."""
+    block = python_blocks("from_keras.md")[-1]
     names = {"keras": keras, "__name__": __name__}
-    exec(compile(block, "training", "exec"), names)
+    exec(compile(block, "the page", "exec"), names)
     yield names["Encoder"]
     keras.saving.get_custom_objects().pop("Custom>Encoder")
 
