@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export.checks import data_reader as data_module
-from keras_norm.export.checks.data_reader import Data, read_arrays, read_inputs
+from keras_norm.export.checks.array_files import read_arrays, read_inputs
+from keras_norm.export.checks.data_reader import Data
 from keras_norm.export.compare.metrics import read_labels
 from keras_norm.export.signature import TensorSpec
 

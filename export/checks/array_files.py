@@ -1,0 +1,61 @@
+"""Read the arrays of .npz and .npy files."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+
+from keras_norm.export.golden_cases.artifact import require_arrays
+from keras_norm.export.golden_cases.printable import printable
+from keras_norm.export.signature import TensorSpec
+from keras_norm.typing import Array, Arrays
+
+Path: TypeAlias = str | os.PathLike[str]
+
+
+def read_inputs(path: Path, specs: Mapping[str, TensorSpec]) -> Arrays:
+    """Read a model's inputs from a .npz file, or its one input from a .npy file.
+
+    Args:
+        path: the file.
+        specs: input specs by input name.
+
+    Raises:
+        OSError, ValueError: `read_arrays` cannot read the file.
+        ValueError: the file has one array, but the model has several inputs.
+    """
+    loaded = read_arrays(path)
+    if isinstance(loaded, dict):
+        return loaded
+    if len(specs) > 1:
+        names = ", ".join(f"{name}=..." for name in specs)
+        raise ValueError(
+            f"{path} has one array, but the model has {len(specs)} inputs. Write a .npz file: "
+            f"numpy.savez(file, {names})."
+        )
+    return dict.fromkeys(specs, loaded)
+
+
+def read_arrays(path: Path) -> Arrays | Array:
+    """Read the arrays of a .npz file by name, or the array of a .npy file.
+
+    Pickled objects are refused, so reading a file executes no code from it.
+
+    Raises:
+        OSError: the file does not exist, is a directory, or cannot be read.
+        ValueError: the file is not a .npz or .npy file, or it is damaged.
+    """
+    path = pathlib.Path(path)
+    require_arrays(path)
+    try:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
+    # A damaged file may raise any error: a wrong header, for example, asks for too much memory.
+    except Exception as error:
+        reason = printable(str(error), 200)
+        if "Object arrays" in reason:
+            reason += ". Write an array of texts with the dtype str: texts.astype(str)."
+        raise ValueError(f"{path} cannot be read: {reason}") from error
