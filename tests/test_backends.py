@@ -35,6 +35,8 @@ model = keras.Sequential([keras.layers.Masking(), *layers.values(), keras.layers
 model.compile("sgd", "mse")
 history = model.fit(x, np.ones((*x.shape[:2], 2)), epochs=3, verbose=0).history["loss"]
 assert history[-1] < history[0], history
+model.save(f"{folder}/trained.keras")
+np.save(f"{folder}/trained.npy", model.predict(x, verbose=0))
 """
 
 
@@ -99,13 +101,16 @@ print(json.dumps(errors))
 """
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Return the folder of the files that the programs read and write."""
+    return tmp_path_factory.mktemp("backend")
+
+
 @pytest.fixture(scope="module", params=["jax", "torch"])
-def errors(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, str]:
+def errors(request: pytest.FixtureRequest, folder: pathlib.Path) -> dict[str, str]:
     """Run all programs in one process on another backend; return their tracebacks."""
     backend = request.param
-    folder = tmp_path_factory.mktemp(backend)
     run_layers_on_tensorflow(folder)
     recalibrate_on_tensorflow(folder)
     programs = {"layers": LAYERS, "recalibrate": RECALIBRATE, "convert": CONVERT}
@@ -162,7 +167,14 @@ def test_layers_give_the_outputs_of_tensorflow_and_train(errors: dict[str, str])
     assert errors["layers"] == ""
 
 
-def test_a_converted_model_shares_no_weights_with_the_original(
-    errors: dict[str, str],
+def test_a_file_of_the_trained_model_has_equal_outputs_on_tensorflow(
+    errors: dict[str, str], folder: pathlib.Path
 ) -> None:
+    assert errors["layers"] == ""
+    model = keras.saving.load_model(folder / "trained.keras")
+    outputs = model.predict(np.load(folder / "arrays.npz")["x"], verbose=0)
+    np.testing.assert_allclose(outputs, np.load(folder / "trained.npy"), rtol=0, atol=1e-5)
+
+
+def test_a_converted_model_shares_no_weights_with_the_original(errors: dict[str, str]) -> None:
     assert errors["convert"] == ""
