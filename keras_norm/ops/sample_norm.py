@@ -10,8 +10,8 @@ from keras import ops
 from keras_norm.keras_internals import xla_compiles
 from keras_norm.typing import Tensor, Tensors
 
-# Largest number of columns that a row is folded to before they are added.
-COLUMNS = 64
+# Numbers of columns that a row may be folded to before they are added.
+COLUMNS = range(16, 65)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,12 +103,13 @@ def row_mean(x: Tensor) -> Tensor:
     TensorFlow's XLA compiler adds the elements of a row one after the other, but those of a matrix
     product side by side. So there the mean of the rows of a matrix is a product with ones. XLA
     unrolls the product, so that its compile time grows with the number of columns. The rows are
-    therefore folded to the largest divisor of their length up to `COLUMNS`.
+    therefore folded to the largest divisor of their length in `COLUMNS`. Rows without such a
+    divisor are not folded: sums of few columns compile and run more slowly than the product.
     """
     n = x.shape[-1]
     if len(x.shape) != 2 or keras.backend.backend() != "tensorflow" or not xla_compiles():
         return ops.mean(x, axis=-1, keepdims=True)
-    columns = max(k for k in range(1, COLUMNS + 1) if n % k == 0)
+    columns = max((k for k in COLUMNS if n % k == 0), default=n)
     if columns < n:
         x = ops.sum(ops.reshape(x, (-1, n // columns, columns)), axis=1)
     return ops.matmul(x, ops.ones((columns, 1), x.dtype)) / n
