@@ -28,13 +28,16 @@ BATCHES = 4
 
 
 def trials(config: Settings) -> Iterator[Measurement]:
-    """Measure the mean time of a trial of a new size and of one size, and the kept memory."""
-    kept: dict[str, list[float]] = {}
-    for mode, more_units in MORE_UNITS.items():
-        results = fresh_process.rounds(search, VARIANTS, 1, config.trials, more_units)
-        values = {name: [seconds for seconds, _ in rounds] for name, rounds in results.items()}
-        kept = kept or {name: [size for _, size in rounds] for name, rounds in results.items()}
+    """Measure the mean time of a trial, and the memory that a trial of a new size keeps."""
+    results = {
+        mode: fresh_process.rounds(search, VARIANTS, 1, config.trials, more_units)
+        for mode, more_units in MORE_UNITS.items()
+    }
+    for mode, of_variants in results.items():
+        values = {name: [seconds for seconds, _ in rounds] for name, rounds in of_variants.items()}
         yield Measurement("search", mode, tuple(SHAPE), values, unit="s")
+    of_new_sizes = results[settings.TRIAL].items()
+    kept = {name: [size for _, size in rounds] for name, rounds in of_new_sizes}
     yield Measurement("search", settings.KEPT, tuple(SHAPE), kept, unit="bytes")
 
 

@@ -71,6 +71,11 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
     }
 
 
+def text_inputs(model: keras.Model) -> list[str]:
+    """Return the names of the inputs that take text; see `input_specs`."""
+    return [name for name, spec in input_specs(model).items() if spec.dtype == "string"]
+
+
 def output_names(model: keras.Model) -> list[str]:
     """Name every output: by its key if the model returns a dict, else by its layer's name.
 

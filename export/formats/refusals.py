@@ -85,13 +85,12 @@ def refuse_text(model: keras.Model, runtime: str) -> None:
         model: a functional or a built sequential model.
         runtime: name of the runtime for the file, for the message.
     """
-    for name, spec in signature.input_specs(model).items():
-        if spec.dtype == "string":
-            raise UnsupportedOpError(
-                f'input "{name}" takes text, and {runtime} has no operations on text. Export the '
-                "part of the model that takes numbers: preprocessing, core = "
-                "keras_norm.export.split_text_model(model)"
-            )
+    for name in signature.text_inputs(model):
+        raise UnsupportedOpError(
+            f'input "{name}" takes text, and {runtime} has no operations on text. Export the part '
+            "of the model that takes numbers: preprocessing, core = "
+            "keras_norm.export.split_text_model(model)"
+        )
 
 
 def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") -> None:

@@ -72,14 +72,12 @@ def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Argume
         if not models or keras.backend.backend() == "tensorflow":
             return function(*args, **kwargs)
         for model in models:
-            # `input_specs` refuses a model without symbolic inputs at once.
-            for name, spec in signature.input_specs(model).items():
-                if spec.dtype == "string":
-                    raise ValueError(
-                        f'input "{name}" takes text, and Keras runs such a model on TensorFlow '
-                        "only. Save the model, load it with KERAS_BACKEND=tensorflow, and export "
-                        "it there"
-                    )
+            # `text_inputs` refuses a model without symbolic inputs at once.
+            for name in signature.text_inputs(model):
+                raise ValueError(
+                    f'input "{name}" takes text, and Keras runs such a model on TensorFlow only. '
+                    "Save the model, load it with KERAS_BACKEND=tensorflow, and export it there"
+                )
         with contextlib.ExitStack() as stack:
             for model in models:
                 stack.enter_context(restored_variables(model))

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_norm.compat.equations import describe, require_options
+from keras_norm.compat.gate_order import reorder
 from keras_norm.compat.named_weights import Assignment
 from keras_norm.typing import Array, TensorLike
 
@@ -116,10 +117,7 @@ def _joined_gates(scope: str, cell: keras.layers.Layer) -> list[Assignment]:
 
     def order_gates(gates: Array) -> Array:
         """Change the order r, z, n of a GRU to z, r, n."""
-        if not is_gru:
-            return gates
-        r, z, n = np.split(gates, 3, axis=-1)
-        return _concatenate(z, r, n)
+        return reorder(gates, (1, 0, 2), axis=-1) if is_gru else gates
 
     def order_biases(biases: Array) -> Array:
         ordered = order_gates(biases)

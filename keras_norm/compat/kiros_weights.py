@@ -1,5 +1,6 @@
-"""Load weights of the code of the paper "Layer Normalization"."""
+"""Load weights that the code of the paper "Layer Normalization" wrote."""
 
+import functools
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
@@ -13,6 +14,7 @@ from keras_norm.compat.equations import (
     require_layer_norms,
     require_options,
 )
+from keras_norm.compat.gate_order import reorder
 from keras_norm.compat.named_weights import (
     Assignment,
     Sizes,
@@ -131,28 +133,26 @@ def _lstm(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> list[Assign
     advice = "Create the layer with use_bias=True"
     require_options(cell, {"use_bias": True}, f"{SOURCE} LSTM", advice)
 
-    def reorder(gates: Array) -> Array:
-        i, f, o, c = np.split(gates, 4, axis=-1)
-        return np.concatenate([i, f, c, o], axis=-1)
+    order = functools.partial(reorder, order=(0, 1, 3, 2), axis=-1)
 
     def double(gates: Array) -> Array:
-        return 2 * reorder(gates)
+        return 2 * order(gates)
 
     def of_b(variable: keras.Variable, value: Value) -> Assignment:
         return Assignment(variable, {f"{prefix}b": tuple(variable.shape)}, value)
 
     kernels = {"W": cell.kernel, "U": cell.recurrent_kernel}
     assignments = [
-        Assignment(kernel, {f"{prefix}{name}": tuple(kernel.shape)}, reorder)
+        Assignment(kernel, {f"{prefix}{name}": tuple(kernel.shape)}, order)
         for name, kernel in kernels.items()
     ]
     if not has_norms:
         return [*assignments, of_b(cell.bias, double)]
-    biases = [of_b(cell.kernel_norm.bias, reorder), of_b(cell.bias, reorder)]
+    biases = [of_b(cell.kernel_norm.bias, order), of_b(cell.bias, order)]
     return [
         *assignments,
         *biases,
-        *_affine(cell, prefix, ["kernel_norm", "recurrent_norm"], reorder),
+        *_affine(cell, prefix, ["kernel_norm", "recurrent_norm"], order),
     ]
 
 
@@ -163,12 +163,10 @@ def _gru(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> list[Assignm
     require_options(cell, {} if has_norms else options, f"{SOURCE} GRU", advice)
     n = cell.units
 
-    def reorder(gates: Array) -> Array:
-        r, u = np.split(gates, 2, axis=-1)
-        return np.concatenate([u, r], axis=-1)
+    order = functools.partial(reorder, order=(1, 0), axis=-1)
 
     def join(gates: Array, candidate: Array) -> Array:
-        return np.concatenate([reorder(gates), candidate], axis=-1)
+        return np.concatenate([order(gates), candidate], axis=-1)
 
     def join_biases(gates: Array, candidate: Array) -> Array:
         joined = join(gates, candidate)
@@ -190,21 +188,21 @@ def _gru(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> list[Assignm
         assignments.append(Assignment(cell.bias, {}, lambda: np.zeros(3 * n)))
     return [
         *assignments,
-        Assignment(cell.kernel_norm.bias, {f"{prefix}b": (2 * n,)}, reorder),
+        Assignment(cell.kernel_norm.bias, {f"{prefix}b": (2 * n,)}, order),
         Assignment(cell.kernel_candidate_norm.bias, {f"{prefix}bx": (n,)}),
-        *_affine(cell, prefix, ["kernel_norm", "recurrent_norm"], reorder),
+        *_affine(cell, prefix, ["kernel_norm", "recurrent_norm"], order),
     ]
 
 
 def _affine(
-    cell: keras.layers.Layer, prefix: str, gated: Collection[str], reorder: Value
+    cell: keras.layers.Layer, prefix: str, gated: Collection[str], order: Value
 ) -> Iterator[Assignment]:
     """Yield the assignments of gamma and beta of all slots: s1 and b1, s2 and b2, and so on.
 
-    `gated` are the slots whose columns are several gates, which `reorder` orders.
+    `gated` are the slots whose columns are several gates. The function `order` reorders them.
     """
     for number, (slot, norm) in enumerate(cell.slot_layers().items(), 1):
         for letter, variable in (("s", norm.gamma), ("b", norm.beta)):
             name = f"{prefix}{letter}{number}"
-            value = reorder if slot in gated else np.asarray
+            value = order if slot in gated else np.asarray
             yield Assignment(variable, {name: tuple(variable.shape)}, value)

@@ -23,14 +23,15 @@ def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrenc
         masked: whether the sequences have a mask.
     """
 
-    def fuse(norm: Norm | None) -> Norm | None:
+    def fuse(slot: Slot) -> Norm | None:
+        norm = slot.norm
         if isinstance(norm, SampleNorm) and norm == SampleNorm(True, norm.epsilon):
             return FusedLayerNorm(norm.epsilon)
         if isinstance(norm, TimestepNorm) and norm.learning and not masked:
             return FusedTimestepNorm(norm.epsilon) if batch >= MIN_SEQUENCES else norm
         return norm
 
-    return _replace_norms(recurrence, lambda slot: fuse(slot.norm))
+    return _replace_norms(recurrence, fuse)
 
 
 def fold_gamma(recurrence: Recurrence, weights: Tree, constants: Tree) -> tuple[Recurrence, Tree]:
