@@ -67,7 +67,7 @@ def first_predict(name: str, shape: Shape) -> dict[str, float]:
 
 
 def fit(name: str, task: Task) -> dict[str, float]:
-    """Time all epochs of a fit."""
+    """Measure the time of a whole `fit`."""
     samples, arrays = data(task), task.shortest is None
     batch = task.batch if arrays else None
     wall, _ = _seconds(
@@ -79,7 +79,7 @@ def fit(name: str, task: Task) -> dict[str, float]:
 
 
 def whole_predict(name: str, task: Task) -> dict[str, float]:
-    """Time a predict of all samples."""
+    """Measure the time of a whole `predict`."""
     samples = data(task)
     batch = task.batch if task.shortest is None else None
     wall, _ = _seconds(

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-# Claims of papers and documents; 11 to 15 are the project's own.
+# Claims 1 to 10 are from papers and documents, and 11 to 15 from this project.
 CLAIMS = {
     1: "LayerNorm computes the same in training and inference; BatchNorm does not",
     2: "BatchNorm suffers at small batch sizes; LayerNorm works at batch size 1",
@@ -60,8 +60,8 @@ TOPICS = (
         "Recurrent layers: speed and quality",
         "7 yes, 3 no",
         "Use LayerNorm in an LSTM or GRU for text. BatchNorm is as good for characters and better "
-        "for permuted pixels. LayerNorm did not help handwriting or DRAW. To convert a "
-        "trained LSTM did not clearly help.",
+        "for permuted pixels. LayerNorm did not help handwriting or DRAW. Converting a trained "
+        "LSTM did not clearly help.",
         (
             Finding(
                 "Does LayerNorm predict characters better than no norm?",

@@ -57,9 +57,8 @@ class Data:
         specs: input specs by input name.
         data: arrays (samples, ...) by input name, or one array for one input; a list of texts for
             one input of texts; a .npz file of arrays by name, a .npy file for one input, or several
-            files; or a `tf.data.Dataset` or
-            `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights). The labels are y; the
-            weights are not used.
+            files; or a `tf.data.Dataset` or `keras.utils.PyDataset` of batches x, (x, y) or
+            (x, y, weights). The labels are y; the weights are not used.
         labels: labels for data in arrays: arrays by output name, or one array for one output. For
             data in files: one file of labels for each data file.
         ordered: whether the inputs and outputs have an order, as in a Keras model. If not, several

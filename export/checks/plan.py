@@ -203,10 +203,9 @@ def _run_edge_cases(
     """Run the Keras model on edge cases: test inputs with a row of zeros or of extreme values.
 
     A row of zeros, of one value or of extreme values, an empty text or a text of unknown words
-    replaces a sample. This function returns the
-    edge cases, the outputs of the model, and a note. The note lists the edge cases for which the
-    model gives NaN or infinity. A logarithm of zero, for example, is infinite: a comparison would
-    say nothing about a file.
+    replaces a sample. This function returns the edge cases, the outputs of the model, and a note.
+    The note lists the edge cases that the model cannot run, or for which it gives NaN or infinity.
+    A logarithm of zero, for example, is infinite: a comparison would say nothing about a file.
     """
     cases, expected, left_out = [], [], []
     for case in edge_cases(samples):

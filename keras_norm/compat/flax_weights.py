@@ -72,7 +72,7 @@ def load_flax_weights(
             layer, if `weights` are those of one module.
         weights: variables of a linen module ({"params": ..., "batch_stats": ...}, or only the
             params), `nnx.state(module)`, or a .safetensors or .npz file of names such as
-            "encoder/lstm/hi/kernel". A period may stand for the slash.
+            "encoder/lstm/hi/kernel" or "encoder.lstm.hi.kernel".
         prefix: name of a module. Entries of other modules are ignored, and the names in `layers`
             are relative to it. Without a prefix, every entry needs a layer.
         epsilon: epsilon of the norms, which is not among the weights. None for Flax' defaults:

@@ -129,7 +129,6 @@ def _static_timesteps(layer: keras.layers.Layer) -> int:
     if timesteps is None:
         raise ValueError(
             "norm='batch' needs the number of timesteps with their own statistics, and the length "
-            "of the inputs is dynamic. Pass the longest length, such as "
-            "max_timesteps=100."
+            "of the inputs is dynamic. Pass the longest length, such as max_timesteps=100."
         )
     return timesteps

@@ -96,7 +96,7 @@ def create_model():
 
 
 def run_model(model, tokens):
-    """Run all layers in their order, with masks after LENGTHS."""
+    """Run all layers one after the other, and mask the timesteps from LENGTHS on."""
     mask = np.arange(tokens.shape[1]) < LENGTHS[:, None]
     x = model["layer"](model["encoder"](model["embedding"](tokens), mask=mask))
     x = keras.ops.flip(model["decoder"](x, mask=mask), axis=1)
@@ -180,7 +180,10 @@ def lstm_weights():
 
 
 def refusal(layers, weights, error=ValueError, **options):
-    """Return the message, and assert that it has one line and that all layers are unchanged."""
+    """Load weights that do not fit; return the error message.
+
+    The message has one line, and all layers keep their weights.
+    """
     targets = [layers] if isinstance(layers, keras.layers.Layer) else list(layers.values())
     before = [layer.get_weights() for layer in targets]
     with pytest.raises(error) as refusal:

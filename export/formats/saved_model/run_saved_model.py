@@ -65,13 +65,14 @@ def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
     ]
     everything = frozen.prune(frozen.inputs, computed)
     names = sorted(signature.structured_input_signature[1])
-    # Variables became constants, but a lookup table is still an input, after the model's inputs.
+    # The frozen graph has constants in place of variables. A lookup table is still an input: it
+    # follows the inputs of the model.
     captured = zip(signature.graph.internal_captures, signature.captured_inputs, strict=True)
     handles = {placeholder.name: handle for placeholder, handle in captured}
     tables = [handles[tensor.name] for tensor in frozen.inputs[len(names) :]]
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        # This reference keeps `model` in memory: it owns the tables.
+        # This reference keeps `model` in memory, because the model owns the lookup tables.
         assert model is not None
         fed = zip(names, frozen.inputs, strict=False)
         inputs = [tf.cast(arrays[name], tensor.dtype) for name, tensor in fed]

@@ -249,7 +249,7 @@ def _normalize(
 def _through_norms(
     product: Product, norms: StepNorms, products: list[Tensor], dys: list[Tensor]
 ) -> list[Tensor]:
-    """Return the gradient of each group of a product, or dy if the group uses a Gram matrix."""
+    """Compute da of each group of a product; groups with a Gram matrix keep dy."""
     if not products:
         return dys
     groups = zip(product.slots, product.groups(products[0]), dys, strict=True)
