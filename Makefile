@@ -22,7 +22,7 @@ COMPAT_BIN := build/compat/bin
 COMPAT_STAMP := build/compat/.installed
 HASTE := 0.5.5
 
-.PHONY: demo test test-all test-jax test-torch test-compat dist dist-test lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture experiments clean
+.PHONY: demo test test-all test-jax test-torch test-compat dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture experiments clean
 
 demo: $(DEMO)
 	$(BIN)/python -m examples.digits
@@ -56,6 +56,10 @@ dist: $(STAMP)
 dist-test: dist
 	$(BIN)/python -m tests.distributions build/dist
 
+# The site, in build/docs: open build/docs/index.html. The notebooks run, if they have changed.
+docs: $(STAMP)
+	TF_CPP_MIN_LOG_LEVEL=2 $(BIN)/python -m sphinx --fail-on-warning --keep-going -q docs build/docs
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -75,13 +79,13 @@ stubs: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --models 300 --seed 0 --minutes 60 $(FUZZ)
 
-# Writes benchmarks/results.json and docs/benchmark.png, and prints the tables of the README and docs/speed.md.
+# Writes benchmarks/results.json and docs/pictures/benchmark.png, and prints the tables of the README and docs/guides/speed.md.
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks run
 	$(BIN)/python -m benchmarks plot
 	$(BIN)/python -m benchmarks table
 
-# Measure the recurrent layers beside Keras' layers on JAX or PyTorch, and print a table of docs/speed.md.
+# Measure the recurrent layers beside Keras' layers on JAX or PyTorch, and print a table of docs/guides/speed.md.
 bench-jax: $(STAMP)
 	KERAS_BACKEND=jax $(BIN)/python -m benchmarks.backends
 
@@ -91,11 +95,11 @@ bench-torch: $(TORCH_STAMP)
 bench-quick: $(STAMP)
 	$(BIN)/python -m benchmarks run --quick
 
-# Trains a character model for two minutes and writes docs/report.png; needs a Chromium.
+# Trains a character model for two minutes and writes docs/pictures/report.png; needs a Chromium.
 report-picture: $(STAMP)
 	$(BIN)/python -m docs.report_picture
 
-# Runs the missing runs of the studies and writes docs/experiments.md and docs/experiments/NAME.md.
+# Runs the missing runs of the studies and writes docs/experiments/index.md and docs/experiments/NAME.md.
 # STUDY=NAME runs one study. Takes hours.
 experiments: $(STAMP)
 	$(BIN)/python -m experiments $(if $(STUDY),--study $(STUDY))

@@ -15,7 +15,7 @@ from keras_norm_cli import quiet_native_logs
 
 JSON = pathlib.Path("benchmarks/results.json")
 QUICK_JSON = pathlib.Path("build/benchmark/quick.json")
-FIGURE = pathlib.Path("docs/benchmark.png")
+FIGURE = pathlib.Path("docs/pictures/benchmark.png")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -104,7 +104,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         "--json", type=pathlib.Path, metavar="FILE", help=f"default {JSON}; quick: {QUICK_JSON}"
     )
 
-    table = commands.add_parser("table", help="print the tables of the README and docs/speed.md")
+    table = commands.add_parser("table", help="print the tables of the pages")
     plot = commands.add_parser("plot", help="draw the figure")
     for command in (table, plot):
         command.add_argument("--json", type=pathlib.Path, metavar="FILE", default=JSON)

@@ -2,7 +2,7 @@
 
 Usage: KERAS_BACKEND=torch python -m benchmarks.backends [ROUNDS]
 
-The program writes benchmarks/results_BACKEND.json and prints a table of docs/speed.md.
+The program writes benchmarks/results_BACKEND.json and prints a table of docs/guides/speed.md.
 """
 
 import importlib

@@ -26,7 +26,7 @@ def print_tables(results: Results, console: rich.console.Console) -> None:
 
 
 def markdown(results: Results) -> str:
-    """Return the tables of the README and docs/speed.md as Markdown, after the machine."""
+    """Return the tables of the README and docs/guides/speed.md as Markdown, after the machine."""
     parts = [_describe(results), *_warnings(results)]
     for table in markdown_tables(results):
         if not table.rows:

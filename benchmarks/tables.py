@@ -58,7 +58,7 @@ def terminal_tables(results: Results) -> Iterator[Table]:
 
 
 def markdown_tables(results: Results) -> Iterator[Table]:
-    """Yield the table of the README, and those of docs/speed.md."""
+    """Yield the table of the README, and those of docs/guides/speed.md."""
     yield common_uses(results)
     yield by_shape(results)
     yield from _common_tables(results)

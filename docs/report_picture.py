@@ -1,4 +1,4 @@
-"""Make docs/report.png, a picture of the report of a character model: make report-picture.
+"""Make docs/pictures/report.png, a picture of the report of a character model: make report-picture.
 
 An LN-LSTM learns to predict the next character of Tiny Shakespeare. It is exported as SavedModel
 and as three TFLite files, in float32, in float16 and with 8-bit weights. The float32 file is
@@ -27,7 +27,7 @@ with quiet_native_logs():  # TensorFlow writes to the terminal when it is import
     from keras_norm.export import check, export_saved_model, export_tflite
 
 FOLDER = pathlib.Path("build/report")
-PICTURE = pathlib.Path("docs/report.png")
+PICTURE = pathlib.Path("docs/pictures/report.png")
 SIZE = (1100, 1525)  # pixels for the verdict, the values and the first map
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 

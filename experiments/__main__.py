@@ -1,4 +1,4 @@
-"""Run the studies of the papers, and write docs/experiments.md and the page of each study.
+"""Run the studies of the papers, and write docs/experiments/index.md and the page of each study.
 
 The results are in docs/experiments/NAME.json. A finished run is not repeated. An interrupted run
 continues from its checkpoint in build/experiments.
@@ -102,18 +102,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def write_pages(docs: pathlib.Path) -> None:
-    """Write experiments.md and experiments/NAME.md.
+    """Write experiments/index.md and experiments/NAME.md.
 
     Args:
         docs: folder of the pages.
     """
     found = {name: pages.study_page(study, RESULTS) for name, study in STUDIES.items()}
-    (docs / "experiments").mkdir(parents=True, exist_ok=True)
+    folder = docs / "experiments"
+    folder.mkdir(parents=True, exist_ok=True)
     for name, page in found.items():
         text = pages.render_study_page(page)
-        (docs / "experiments" / f"{name}.md").write_text(text, encoding="utf-8")
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
     overview = pages.render_overview(found)
-    (docs / "experiments.md").write_text(overview, encoding="utf-8")
+    (folder / "index.md").write_text(overview, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The claims about normalization, and the findings that docs/experiments.md shows."""
+"""The claims about normalization, and the findings that docs/experiments/index.md shows."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Write docs/experiments.md and the page of each study from the committed results."""
+"""Write docs/experiments/index.md and the page of each study from the committed results."""
 
 import collections
 import dataclasses
@@ -196,7 +196,7 @@ def render_study_page(page: Page) -> str:
 
 
 def render_overview(pages: Mapping[str, Page]) -> str:
-    """Render docs/experiments.md as Markdown.
+    """Render docs/experiments/index.md as Markdown.
 
     Args:
         pages: the study pages by name, in the order of the links.
@@ -206,7 +206,7 @@ def render_overview(pages: Mapping[str, Page]) -> str:
         return find_verdict(finding, pages)
 
     def link(name: str) -> str:
-        return f"[{pages[name].study.title}](experiments/{name}.md)"
+        return f"[{pages[name].study.title}]({name}.md)"
 
     def links(claim: int) -> str:
         return ", ".join(

@@ -4,9 +4,9 @@ The models classify handwritten digits, read row by row, and questions (TREC). T
 environment variable KERAS_NORM_DATA to name a folder with `sentence_classification`. The models
 are trained, exported in every way, and evaluated on test data.
 
-`python -m experiments.quantization` prints the table of docs/quantization.md. With `--streams` it
-prints the tables of single-step files on whole sequences: digits, questions by characters, and
-MNIST by four pixels at a time.
+`python -m experiments.quantization` prints the table of docs/guides/quantization.md. With
+`--streams` it prints the tables of single-step files on whole sequences: digits, questions by
+characters, and MNIST by four pixels at a time.
 """
 
 import argparse

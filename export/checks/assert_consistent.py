@@ -29,7 +29,7 @@ def assert_consistent(
     """Export a model to temporary files and raise AssertionError if a file fails the check.
 
     With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
-    PyTorch" in `docs/export.md`.
+    PyTorch" in `docs/guides/export.md`.
 
     Args:
         model: a functional or built Sequential model.

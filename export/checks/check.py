@@ -75,7 +75,7 @@ def check(
     model. It makes the inputs once and uses them for all artifacts.
 
     With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
-    PyTorch" in `docs/export.md`.
+    PyTorch" in `docs/guides/export.md`.
 
     Args:
         model: a functional or Sequential model.

@@ -190,7 +190,7 @@ def randomize(module):
 
 
 def page_files():
-    """Run the first code block of docs/from_pytorch.md, and read the files that it writes."""
+    """Run the first block of docs/guides/from_pytorch.md, and read the files that it writes."""
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         exec(compile(python_blocks("from_pytorch.md")[0], "the page", "exec"), {})

@@ -212,7 +212,7 @@ def test_the_page_has_the_printed_table(capsys):
 
 @pytest.fixture
 def encoder_of_the_page():
-    """Return the class in docs/from_keras.md whose constructor takes the layer."""
+    """Return the class in docs/guides/from_keras.md whose constructor takes the layer."""
     block = python_blocks("from_keras.md")[-1]
     names = {"keras": keras, "__name__": __name__}
     exec(compile(block, "the page", "exec"), names)

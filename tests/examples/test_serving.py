@@ -1,4 +1,4 @@
-"""Run examples/serving.py and docs/serving.md with a fake TensorFlow Serving."""
+"""Run examples/serving.py and docs/guides/serving.md with a fake TensorFlow Serving."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from tests.examples import servers
 from tests.export import models, text_models
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "serving.md"
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "guides" / "serving.md"
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_the_blocks_of_the_page_run(tmp_path, monkeypatch):
                 ).stdout
             elif kind == "json":
                 assert_response_equals(json.loads(block), json.loads(output))
-            elif kind == "pbtxt" and "config" in block:
+            elif kind == "text" and "config" in block:
                 whole = block if "config_list" in block else f"model_config_list {{ {block} }}"
                 text_format.Parse(whole, model_server_config_pb2.ModelServerConfig())
             elif kind == "text":

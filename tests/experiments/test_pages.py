@@ -14,8 +14,7 @@ from experiments.harness.study import Run
 from experiments.harness.verdicts import Verdict
 from tests.experiments import toy_study
 
-DOCS = experiments.ROOT / "docs"
-FOLDER = DOCS / "experiments"
+FOLDER = experiments.ROOT / "docs" / "experiments"
 ALL_STUDIES = pytest.mark.parametrize(
     "study", experiments.STUDIES.values(), ids=experiments.STUDIES
 )
@@ -30,7 +29,7 @@ def found():
 
 
 def test_the_overview_agrees_with_the_results(found):
-    written = (DOCS / "experiments.md").read_text(encoding="utf-8")
+    written = (FOLDER / "index.md").read_text(encoding="utf-8")
     assert pages.render_overview(found) == written
 
 
@@ -41,21 +40,21 @@ def test_the_page_of_a_study_agrees_with_the_results(study, found):
 
 
 def test_the_overview_has_at_most_1500_words():
-    assert len((DOCS / "experiments.md").read_text(encoding="utf-8").split()) <= 1500
+    assert len((FOLDER / "index.md").read_text(encoding="utf-8").split()) <= 1500
 
 
 def test_every_link_and_picture_of_the_pages_exists():
-    for page in (DOCS / "experiments.md", *FOLDER.glob("*.md")):
+    for page in FOLDER.glob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).is_file(), (page.name, target)
 
 
 def test_every_page_of_a_study_belongs_to_a_study():
-    assert {path.stem for path in FOLDER.glob("*.md")} == {"method", *experiments.STUDIES}
+    assert {path.stem for path in FOLDER.glob("*.md")} == {"index", "method", *experiments.STUDIES}
 
 
 def test_tables_have_at_most_six_columns():
-    for page in (DOCS / "experiments.md", *FOLDER.glob("*.md")):
+    for page in FOLDER.glob("*.md"):
         for line in page.read_text(encoding="utf-8").splitlines():
             assert not line.startswith("|") or line.count("|") <= 7, (page.name, line)
 
@@ -107,7 +106,7 @@ def test_one_study_runs_by_name_and_the_pages_are_written(found, monkeypatch, tm
     assert experiments.main(["--study", "scales"]) == 0
     assert experiments.main(["--page"]) == 0
     assert ran == ["scales"]
-    assert (tmp_path / "docs" / "experiments.md").is_file()
+    assert (tmp_path / "docs" / "experiments" / "index.md").is_file()
     assert (tmp_path / "docs" / "experiments" / "scales.md").is_file()
 
 

@@ -14,7 +14,7 @@ from keras_norm import export
 pytest.importorskip("ai_edge_litert")
 pytest.importorskip("openvino")
 
-DOCS = pathlib.Path(__file__).parents[2] / "docs"
+DOCS = pathlib.Path(__file__).parents[2] / "docs" / "guides"
 PAGES = ("export", "quantization", "golden_cases", "check", "ci", "runtimes")
 
 # How many calls are run: these take seconds each, and have tests of their own.

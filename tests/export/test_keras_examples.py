@@ -1,4 +1,4 @@
-"""The script behind the table of keras.io's models in docs/export.md."""
+"""The script behind the table of keras.io's models in docs/guides/export.md."""
 
 import pytest
 

@@ -69,7 +69,7 @@ def export_saved_model(
     comparison if `samples` is None and the model refuses random inputs: it logs a warning.
 
     With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
-    PyTorch" in `docs/export.md`.
+    PyTorch" in `docs/guides/export.md`.
 
     Args:
         model: a functional or a built sequential model.

@@ -71,7 +71,7 @@ def export_tflite(
     Keras model's. Only a file that passes is moved to `path`.
 
     With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
-    PyTorch" in `docs/export.md`.
+    PyTorch" in `docs/guides/export.md`.
 
     Args:
         model: a functional or a built sequential model.

@@ -1,0 +1,69 @@
+"""Settings of the site. `make docs` builds it into build/docs."""
+
+import importlib.metadata
+import pathlib
+import tomllib
+
+ROOT = pathlib.Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+project = "keras_norm"
+author = "The keras_norm developers"
+copyright = f"2026, {author}"
+version = release = importlib.metadata.version("keras-norm")
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.extlinks",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+exclude_patterns = ["_templates"]
+templates_path = ["_templates"]
+
+# Markdown. The notebooks run at each change, and keep their outputs in build/notebooks.
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(ROOT / "build" / "notebooks")
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_merge_streams = True
+
+# Python. Text in single backticks is code, as in Markdown.
+default_role = "code"
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autosummary_generate = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_custom_sections = [("Call arguments", "params_style"), "Weights", "Equation"]
+maximum_signature_line_length = 80
+add_module_names = False
+python_display_short_literal_types = True
+
+extlinks = {
+    "keras": ("https://keras.io/api/%s", "%s"),
+    "tensorflow": ("https://www.tensorflow.org/%s", "%s"),
+}
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "keras_norm"
+html_static_path = ["_static"]
+html_css_files = ["keras_norm.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "github_url": PROJECT.get("urls", {}).get("Repository", ""),
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}

@@ -1,0 +1,95 @@
+"""Run the code of every page: `pytest docs`. A block continues the blocks before it on its page.
+
+Python runs as it is. Shell blocks run line by line: the lines that call `keras-norm` run in this
+process, and other lines are not run. A page prepares data and models in a comment that readers do
+not see:
+
+    <!--- invisible-code-block: python
+    from tests.pages import digits, digits_model
+    x_train, y_train = digits()
+    model = digits_model()
+    -->
+
+A command that exits with another status than 0 follows a comment that sets `status = 1`.
+"""
+
+import importlib.util
+import os
+import shlex
+import tempfile
+
+import pytest
+from sybil import Example, Sybil
+from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
+
+import keras_norm_cli
+
+# Pages whose blocks still run in tests/export/test_docs.py, tests/compat/test_pages.py, ...
+PENDING = [
+    "guides/check.md",
+    "guides/ci.md",
+    "guides/command_line.md",
+    "guides/export.md",
+    "guides/from_*.md",
+    "guides/golden_cases.md",
+    "guides/quantization.md",
+    "guides/runtimes.md",
+    "guides/serving.md",
+    "guides/speed.md",
+    "guides/text.md",
+    "guides/training.md",
+    "guides/troubleshooting.md",
+    "design/*.md",
+    "about/*.md",
+]
+
+
+def run_shell(example: Example) -> str | None:
+    """Run the lines of a block that call `keras-norm`; return the first failure."""
+    text = example.parsed.replace("\\\n", " ")
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["keras-norm"]:
+            expected = example.namespace.pop("status", 0)
+            status = keras_norm_cli.main(words[1:])
+            if status != expected:
+                return f"exit status {status}: {line}"
+    return None
+
+
+def enter_folder(names: dict[str, object]) -> None:
+    """Run a page in an empty folder."""
+    names["installed"] = lambda name: importlib.util.find_spec(name) is not None
+    names["folder"] = tempfile.TemporaryDirectory()
+    names["outside"] = os.getcwd()
+    os.chdir(names["folder"].name)
+
+
+def leave_folder(names: dict[str, object]) -> None:
+    """Return to the folder of the tests, and delete the page's files."""
+    os.chdir(names["outside"])
+    names["folder"].cleanup()
+
+
+collect_page = Sybil(
+    parsers=[
+        SkipParser(),
+        PythonCodeBlockParser(),
+        CodeBlockParser("bash", run_shell),
+    ],
+    patterns=["*.md"],
+    excludes=PENDING,
+    setup=enter_folder,
+    teardown=leave_folder,
+).pytest()
+
+
+def pytest_collect_file(file_path, parent):
+    return collect_page(file_path, parent)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the pages as slow: they train and export."""
+    for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.slow)

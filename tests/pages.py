@@ -1,0 +1,24 @@
+"""Data and models for the code on the pages of the site (docs/conftest.py)."""
+
+import keras
+import numpy as np
+
+import keras_norm
+
+ROWS, CLASSES = 8, 10
+
+
+def digits(samples: int = 64) -> tuple[np.ndarray, np.ndarray]:
+    """Return random sequences of eight rows of eight pixels, and labels."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(samples, ROWS, ROWS)).astype("float32")
+    return x, rng.integers(0, CLASSES, samples)
+
+
+def digits_model(layer: keras.layers.Layer | None = None) -> keras.Model:
+    """Return a model from rows to classes, compiled and untrained."""
+    rows = keras.Input((None, ROWS), name="rows")
+    h = (layer or keras_norm.LayerNormLSTM(4, name="lstm"))(rows)
+    model = keras.Model(rows, keras.layers.Dense(CLASSES, "softmax", name="digit")(h))
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return model
