@@ -1,4 +1,4 @@
-"""Let tests run from a plain checkout, where `export/` is not yet `keras_norm.export`."""
+"""Let tests run from a checkout, without an installation."""
 
 import os
 import pathlib
@@ -7,10 +7,4 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 
-ROOT = pathlib.Path(__file__).parent
-sys.path.insert(0, str(ROOT))
-
-import keras_norm  # noqa: E402
-
-if str(ROOT) not in keras_norm.__path__:
-    keras_norm.__path__.append(str(ROOT))
+sys.path.insert(0, str(pathlib.Path(__file__).parent))

@@ -1,6 +1,7 @@
 """Normalization for sequence models in Keras 3."""
 
 import importlib
+import pathlib
 
 from keras_norm import compat
 from keras_norm import layers as _layers
@@ -10,6 +11,12 @@ from keras_norm.layers import *  # noqa: F403
 from keras_norm.recalibration.recalibrate import recalibrate
 from keras_norm.rnn import *  # noqa: F403
 from keras_norm.version import __version__
+
+# In the sources, the folder of keras_norm.export is beside this package. Python imports the sources
+# in place of the installed package if they are in the working directory.
+_FOLDER = pathlib.Path(__file__).parent
+if not (_FOLDER / "export").is_dir():
+    __path__.append(str(_FOLDER.parent))  # noqa: F405
 
 __all__ = [
     "__version__",

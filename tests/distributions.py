@@ -1,7 +1,8 @@
 """Install the wheel and the sdist in empty environments, and use them: `make dist-test`.
 
-The commands run in an empty folder: the code of the README, the command line, and, for the sdist,
-the tests of the layers that it contains.
+The code of the README and the command line run in an empty folder, and in the root of the sources,
+which has packages of equal names. The tests of the layers in the sdist run too. The description in
+both files must have no relative link, because a package index shows it without the repository.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import sys
 import tarfile
 import tempfile
 import venv
+import zipfile
 
 # The variables that the code of the README reads.
 DATA = """
@@ -22,11 +24,13 @@ x_train = x_test = rng.normal(size=(16, 6, 8)).astype("float32")
 y_train = rng.integers(0, 10, 16)
 """
 USE_MODEL = """
-assert "site-packages" in keras_norm.__file__, keras_norm.__file__
 model.save("model.keras")
 np.save("x.npy", x_test)
 dense = {"weight": np.ones((10, 64)), "bias": np.ones(10)}
 keras_norm.compat.load_torch_weights(model.layers[-1], dense)
+"""
+IS_INSTALLED = """
+assert "site-packages" in keras_norm.__file__, keras_norm.__file__
 """
 COMMANDS = (
     ("--version",),
@@ -43,30 +47,50 @@ def main() -> int:
     folder = parser.parse_args().folder.resolve()
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     for file in (wheel, sdist):
+        _require_absolute_links(file)
         with tempfile.TemporaryDirectory() as temporary:
-            _try(file, pathlib.Path(temporary))
+            _try(file, sdist, pathlib.Path(temporary))
         print(f"{file.name}: installed, and works", flush=True)
     return 0
 
 
-def _try(file: pathlib.Path, folder: pathlib.Path) -> None:
-    """Install a distribution in a new environment, and use it in an empty folder."""
+def _require_absolute_links(file: pathlib.Path) -> None:
+    """Exit with a message if the description of a distribution has a relative link or picture."""
+    if file.suffix == ".whl":
+        with zipfile.ZipFile(file) as wheel:
+            (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+            metadata = wheel.read(name).decode()
+    else:
+        with tarfile.open(file) as sdist:
+            name = f"{file.name.removesuffix('.tar.gz')}/PKG-INFO"
+            metadata = sdist.extractfile(name).read().decode()
+    _, _, description = metadata.partition("\n\n")
+    text = re.sub(r"```.*?```", "", description, flags=re.DOTALL)
+    targets = re.findall(r"""(?:\]\(|src="|srcset="|href=")([^)\s"]+)""", text)
+    relative = [target for target in targets if not target.startswith(("https://", "#"))]
+    if relative or not targets:
+        sys.exit(f"{file.name}: the description has relative links, or no links: {relative}")
+
+
+def _try(file: pathlib.Path, sdist: pathlib.Path, folder: pathlib.Path) -> None:
+    """Install a distribution in a new environment, and use it in two folders."""
     environment, empty = folder / "environment", folder / "empty"
     venv.create(environment, with_pip=True)
     empty.mkdir()
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (root,) = folder.glob("keras_norm-*")
     python = environment / "bin" / "python"
-    is_sdist = file.name.endswith(".tar.gz")
-    packages = ["pytest", "pytest-xdist"] if is_sdist else []
+    packages = ["pytest", "pytest-xdist"] if file == sdist else []
     _run(empty, python, "-m", "pip", "install", "--quiet", f"{file}[tflite]", *packages)
-    readme = (pathlib.Path(__file__).parents[1] / "README.md").read_text("utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    _run(empty, python, "-c", DATA + code + USE_MODEL)
-    for arguments in COMMANDS:
-        _run(empty, environment / "bin" / "keras-norm", *arguments)
-    if is_sdist:
-        with tarfile.open(file) as archive:
-            archive.extractall(folder, filter="data")
-        (root,) = folder.glob("keras_norm-*")
+    code = "\n".join(
+        re.findall(r"```python\n(.*?)```", (root / "README.md").read_text("utf-8"), re.S)
+    )
+    for place, check in ((empty, IS_INSTALLED), (root, "")):
+        _run(place, python, "-c", DATA + code + USE_MODEL + check)
+        for arguments in COMMANDS:
+            _run(place, environment / "bin" / "keras-norm", *arguments)
+    if file == sdist:
         _run(root, python, "-m", "pytest", "--quiet", "-m", "not slow", "tests/layers", "tests/ops")
 
 

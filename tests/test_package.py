@@ -31,6 +31,15 @@ assert export is keras_norm.export
 """
 
 
+# The sources in the working directory, without the finder of an editable install.
+IMPORT_SOURCES = """
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in repr(finder)]
+import keras_norm.export
+print(keras_norm.__file__, keras_norm.export.__file__)
+"""
+
+
 def test_every_folder_of_the_sources_is_an_installed_package():
     """An editable install, as for these tests, works also without the names in the list."""
     folders = [
@@ -48,6 +57,15 @@ def test_export_is_imported_at_its_first_use_and_needs_no_optional_package():
     code = "\n".join([hide_optional, IMPORT_PACKAGE, USE_EXPORT])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_export_is_imported_from_the_sources_in_the_working_directory():
+    """Python finds the sources in the root of a clone before the installed package."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_SOURCES], cwd=ROOT, capture_output=True, text=True
+    )
+    expected = [str(ROOT / folder / "__init__.py") for folder in ("keras_norm", "export")]
+    assert done.stdout.split() == expected, done.stderr
 
 
 @pytest.mark.parametrize("missing", ["rich", "keras_norm.export"])

@@ -103,7 +103,8 @@ class TensorFlowProcess(contextlib.AbstractContextManager["TensorFlowProcess"]):
         # The process writes to this file until the end, so a `with` block cannot open it.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTIBLE + PROGRAM],
+            # With -P the first lines of the program import nothing from the working directory.
+            [sys.executable, "-P", "-c", INTERRUPTIBLE + PROGRAM],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

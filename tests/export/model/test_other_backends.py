@@ -47,6 +47,14 @@ def test_the_process_has_the_tensorflow_backend_and_no_gpu(run):
     assert run(lines) == ["tensorflow", "-1"]
 
 
+@pytest.mark.parametrize("module", ["pickle", "signal"])
+def test_the_process_imports_no_module_of_the_working_directory(run, tmp_path, monkeypatch, module):
+    (tmp_path / f"{module}.py").write_text("open('imported', 'w')")
+    monkeypatch.chdir(tmp_path)
+    assert run("send('result', call)")
+    assert not (tmp_path / "imported").exists()
+
+
 def test_the_process_receives_the_call(run):
     assert run("send('result', call)") == ("a.module", "name", (1,), {"b": [2]})
 
