@@ -1,8 +1,12 @@
 """The parser of the command line `keras-norm`."""
 
 import argparse
+import contextlib
 import importlib.metadata
 import pathlib
+import platform
+import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from keras_norm_verify import RUNTIMES
@@ -21,12 +25,23 @@ class _Parser(argparse.ArgumentParser):
         raise ArgumentsError(f"{message} (see {self.prog} --help)")
 
 
-class _ShowVersion(argparse.Action):
-    """Prints the version for --version; only this action needs an installed package."""
+class _ShowVersions(argparse.Action):
+    """Prints versions for --version; only this action needs an installed package."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"keras-norm {importlib.metadata.version('keras-norm')}")
+        print(f"Python {platform.python_version()}, {platform.platform()}")
+        print(*_installed_requirements(), sep=", ")
         parser.exit()
+
+
+def _installed_requirements() -> Iterator[str]:
+    """Yield the name and version of each installed requirement, without importing it."""
+    requirements = importlib.metadata.requires("keras-norm") or []
+    names = {re.split(r"[^\w.-]", requirement)[0] for requirement in requirements}
+    for name in sorted(names - {"keras-norm"}):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            yield f"{name} {importlib.metadata.version(name)}"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -37,7 +52,10 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="Exit status: 0 done, 1 a check failed, 2 wrong use, 130 interrupted.",
     )
     parser.add_argument(
-        "--version", action=_ShowVersion, nargs=0, help="print the version and exit"
+        "--version",
+        action=_ShowVersions,
+        nargs=0,
+        help="print the versions of keras-norm, Python and the requirements, and exit",
     )
     parser.add_argument(
         "--import",

@@ -3,9 +3,12 @@
 import contextlib
 import logging
 import os
+import platform
 import signal
 import time
 
+import keras
+import numpy as np
 import pytest
 
 import keras_norm
@@ -87,8 +90,11 @@ def test_warnings_are_printed_and_native_logs_are_hidden(capfd):
     assert capfd.readouterr().err == "keras-norm: the layers \\x1b[2K of --samples FILE.npz\n"
 
 
-def test_the_version_is_shown(run, capfd):
+def test_the_versions_of_the_package_python_and_the_requirements_are_shown(run, capfd):
     with pytest.raises(SystemExit) as ended:
         run("--version")
     assert ended.value.code == 0
-    assert capfd.readouterr().out == f"keras-norm {keras_norm.__version__}\n"
+    package, python, requirements = capfd.readouterr().out.splitlines()
+    assert package == f"keras-norm {keras_norm.__version__}"
+    assert python.startswith(f"Python {platform.python_version()}, ")
+    assert {f"keras {keras.__version__}", f"numpy {np.__version__}"} < set(requirements.split(", "))
