@@ -695,9 +695,9 @@ def verify(
         GoldenCasesError: the golden cases are missing or unusable, or the runtime is not installed.
 
     Example:
-    ```python
-    assert not keras_norm_verify.verify("model.tflite")
-    ```
+        >>> path = export_tflite(model, "model.tflite")
+        >>> verify(path)  # no differences
+        []
     """
     path = resolve_version(pathlib.Path(path))
     if not isinstance(golden_cases, GoldenCases):

@@ -55,10 +55,9 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
             Keras model.
 
     Example:
-    ```python
-    model = keras.Sequential([keras.Input((None, 3), name="x"), keras.layers.Dense(2)])
-    input_specs(model)  # {"x": TensorSpec(name="x", shape=(None, None, 3), dtype="float32")}
-    ```
+        >>> model = keras.Sequential([keras.Input((None, 3), name="x"), keras.layers.Dense(2)])
+        >>> input_specs(model)["x"].shape
+        (None, None, 3)
     """
     tensors = _tensors(model, "inputs")
     # Keras' automatic names contain numbers that change with each run and with saving. So "input"

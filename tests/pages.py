@@ -22,3 +22,13 @@ def digits_model(layer: keras.layers.Layer | None = None) -> keras.Model:
     model = keras.Model(rows, keras.layers.Dense(CLASSES, "softmax", name="digit")(h))
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     return model
+
+
+def text_model() -> keras.Model:
+    """Return a model from texts to a score, with a vocabulary of five words."""
+    words = keras.layers.TextVectorization(output_sequence_length=4, name="words")
+    words.set_vocabulary(["not", "a", "bad", "good", "film"])
+    text = keras.Input((), dtype="string", name="text")
+    ids = words(text)
+    h = keras_norm.LayerNormGRU(4)(keras.layers.Embedding(7, 3, mask_zero=True)(ids))
+    return keras.Model(text, keras.layers.Dense(1, name="score")(h))

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import keras_norm
+from keras_norm import export
+from tests import pages
 from tests.test_imports import MODULES
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -28,16 +30,31 @@ DOCUMENTED = [
 
 def examples(module_name: str) -> list[doctest.DocTest]:
     public = {name: getattr(keras_norm, name) for name in keras_norm.__all__}
-    names = {**public, **vars(keras_norm.compat), "keras": keras, "np": np}
+    names = {**public, **vars(keras_norm.compat), **vars(export)}
+    names |= {"keras": keras, "keras_norm": keras_norm, "np": np}
     module = importlib.import_module(module_name)
     found = doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs=names)
     return [test for test in found if test.examples]
 
 
-@pytest.mark.parametrize("module_name", [name for name in DOCUMENTED if examples(name)])
-def test_docstring_examples_run(module_name: str) -> None:
+EXAMPLES = [
+    pytest.param(name, marks=[pytest.mark.slow] if "export" in name else [])  # exports take seconds
+    for name in DOCUMENTED
+    if examples(name)
+]
+
+
+@pytest.mark.parametrize("module_name", EXAMPLES)
+def test_docstring_examples_run(
+    module_name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    x, y = pages.digits(8)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for test in examples(module_name):
+        test.globs |= {"x_test": x, "y_test": y}
+        if module_name.startswith("keras_norm.export"):
+            test.globs |= {"model": pages.digits_model(), "text_model": pages.text_model()}
         runner.run(test)
     assert runner.summarize(verbose=False).failed == 0
 

@@ -49,14 +49,9 @@ def assert_consistent(
         TypeError: an exporter does not have one of the options.
 
     Example:
-    ```python
-    def test_exports():
-        assert_consistent(build_model(), x_test, labels=y_test)
-
-
-    def test_the_small_file():
-        assert_consistent(build_model(), x_test, formats={"tflite": {"quantize": "float16"}})
-    ```
+        >>> def test_exports():
+        ...     assert_consistent(model, x_test, formats=["saved_model"], labels=y_test)
+        >>> test_exports()
     """
     formats = (
         (formats,) if isinstance(formats, str) or not isinstance(formats, Iterable) else formats

@@ -120,11 +120,10 @@ def check(
             not installed.
 
     Example:
-    ```python
-    report = check(model, ["digits/saved_model", "digits/model.tflite"], x_test)
-    report.print()
-    assert report
-    ```
+        >>> path = export_tflite(model, "digits.tflite")
+        >>> report = check(model, path, x_test)
+        >>> bool(report)
+        True
     """
     for name, value in (("rtol", rtol), ("atol", atol), ("max_gap", max_gap)):
         _require_number(name, value)

@@ -65,10 +65,10 @@ def compare_versions(
         RunnerError: a file does not run.
 
     Example:
-    ```python
-    report = compare_versions("served/digits/1", "served/digits/2", x_test, labels=y_test)
-    report.print()
-    ```
+        >>> old = export_saved_model(model, "served/digits", version=1)
+        >>> new = export_saved_model(model, "served/digits", version=2)
+        >>> bool(compare_versions(old, new, x_test, labels=y_test))
+        True
     """
     several = [new] if isinstance(new, str | os.PathLike) or not isinstance(new, Sequence) else new
     if not several:

@@ -83,10 +83,10 @@ def judge(found: Measurement, atol: float) -> OutputComparison:
         atol: absolute tolerance, 0 or more.
 
     Example:
-    >>> (found,) = measure({"y": np.zeros((2, 3))}, {"y": np.full((2, 3), 0.5)}, rtol=0.0)
-    >>> result = judge(found, atol=0.1)
-    >>> result.passed, result.atol_needed, result.where
-    (False, 0.5, (('sample', 0), ('unit', 0)))
+        >>> (found,) = measure({"y": np.zeros((2, 3))}, {"y": np.full((2, 3), 0.5)}, rtol=0.0)
+        >>> result = judge(found, atol=0.1)
+        >>> result.passed, result.atol_needed, result.where
+        (False, 0.5, (('sample', 0), ('unit', 0)))
     """
     rtol, atol = (0.0, 0.0) if found.exact else (found.rtol, atol)
     problem = found.problem or _not_finite(found)
@@ -200,8 +200,9 @@ def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceP
         actual: array.
 
     Example:
-    >>> profile_differences(np.zeros((2, 3)), np.array([[0.0, 0.5, 0.0], [0.0, 0.25, 0.0]])).worst
-    (0.0, 0.5, 0.0)
+        >>> actual = np.array([[0.0, 0.5, 0.0], [0.0, 0.25, 0.0]])
+        >>> profile_differences(np.zeros((2, 3)), actual).worst
+        (0.0, 0.5, 0.0)
     """
     e, a = np.asarray(expected), np.asarray(actual)
     if incomparable(e, a) or e.ndim == 0 or kind_of(e) == "text":

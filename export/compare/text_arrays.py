@@ -26,8 +26,8 @@ def to_bytes(texts: TensorLike) -> Array:
             fixed width cannot store; or has no code in UTF-8.
 
     Example:
-    >>> to_bytes(["café", b"tea"]).tolist()
-    [b'caf\xc3\xa9', b'tea']
+        >>> to_bytes(["café", b"tea"]).tolist()
+        [b'caf\xc3\xa9', b'tea']
     """
     array = np.asarray(texts, object)
     encoded = np.empty(array.shape, object)

@@ -149,8 +149,8 @@ def default_share(precision: str, layers: int, timesteps: int) -> float:
         timesteps: number of timesteps that a recurrent layer runs; 1 without a recurrent layer.
 
     Example:
-    >>> default_share("float32", layers=4, timesteps=100)
-    4e-05
+        >>> default_share("float32", layers=4, timesteps=100)
+        4e-05
     """
     share = TOLERANCES[precision]
     if precision in ("float32", "float64"):

@@ -33,10 +33,10 @@ def write_vocabularies(
             line break.
 
     Example:
-    ```python
-    paths = write_vocabularies(preprocessing, "vocabularies")
-    tokens = paths["text_vectorization"].read_text("utf-8").split("\n")
-    ```
+        >>> preprocessing, _ = split_text_model(text_model)
+        >>> paths = write_vocabularies(preprocessing, "vocabularies")
+        >>> paths["words"].read_text("utf-8").splitlines()[2:5]
+        ['not', 'a', 'bad']
     """
     vocabularies: dict[str, list[str]] = {}
     vectorizers: tuple[str, ...] = ()

@@ -73,12 +73,12 @@ class Step:
         ValueError: as for `signature.input_specs`.
 
     Example:
-    ```python
-    step = Step(model)
-    states = step.initial_states(batch=1)
-    for x_t in stream:  # (1, features)
-        outputs, states = step({"x": x_t}, states)
-    ```
+        >>> step = Step(model)
+        >>> states = step.initial_states(batch=1)
+        >>> for x_t in x_test[0]:  # (features,)
+        ...     outputs, states = step({"rows": x_t[None]}, states)
+        >>> sorted(states)
+        ['lstm_c', 'lstm_h']
     """
 
     def __init__(self, model: keras.Model, *, center_kernels: bool = False) -> None:

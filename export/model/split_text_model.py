@@ -39,12 +39,10 @@ def split_text_model(model: keras.Model) -> tuple[keras.Model, keras.Model]:
             symbolic inputs.
 
     Example:
-    ```python
-    preprocessing, core = split_text_model(model)
-    export_tflite(core, "reviews.tflite")
-    write_vocabularies(preprocessing, "vocabularies")
-    ids = preprocessing(keras.ops.convert_to_tensor(["not a bad film"]))
-    ```
+        >>> preprocessing, core = split_text_model(text_model)
+        >>> ids = preprocessing(keras.ops.convert_to_tensor(["not a bad film"]))
+        >>> ids.shape, core.output_shape
+        (TensorShape([1, 4]), (None, 1))
     """
     return _Split(model).parts()
 

@@ -55,11 +55,11 @@ def load_addons_weights(
             The layer keeps its weights.
 
     Example:
-    >>> old = LayerNormLSTM(4)
-    >>> old.build((None, 5, 3))
-    >>> new = NormLSTM(4, norm=LayerNormalization(epsilon=1e-3), normalize_carry=True)
-    >>> new.build((None, 5, 3))
-    >>> load_addons_weights(new, old.get_weights())
+        >>> old = LayerNormLSTM(4)
+        >>> old.build((None, 5, 3))
+        >>> new = NormLSTM(4, norm=LayerNormalization(epsilon=1e-3), normalize_carry=True)
+        >>> new.build((None, 5, 3))
+        >>> load_addons_weights(new, old.get_weights())
 
     Reference:
         TensorFlow Addons 0.23, tensorflow_addons/rnn/layer_norm_lstm_cell.py.

@@ -27,9 +27,9 @@ class BiasedLayerNormalization(LayerNormalization):
         gamma, beta, bias.
 
     Example:
-    >>> layer = BiasedLayerNormalization(epsilon=1e-5)
-    >>> layer(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
-    array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
+        >>> layer = BiasedLayerNormalization(epsilon=1e-5)
+        >>> layer(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
+        array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
 
     Reference:
         github.com/ryankiros/layer-norm, `lngru_layer` in layers.py: ln(x W + b).

@@ -85,12 +85,12 @@ def load_flax_weights(
             keep their weights.
 
     Example:
-    >>> names = [f"{gate}/kernel" for gate in ("ii", "if", "ig", "io", "hi", "hf", "hg", "ho")]
-    >>> params = {name: np.ones((3 if name[0] == "i" else 4, 4)) for name in names}
-    >>> params |= {f"{gate}/bias": np.zeros(4) for gate in ("hi", "hf", "hg", "ho")}
-    >>> layer = NormLSTM(4)
-    >>> layer.build((None, 5, 3))
-    >>> load_flax_weights(layer, params)
+        >>> names = [f"{gate}/kernel" for gate in ("ii", "if", "ig", "io", "hi", "hf", "hg", "ho")]
+        >>> params = {name: np.ones((3 if name[0] == "i" else 4, 4)) for name in names}
+        >>> params |= {f"{gate}/bias": np.zeros(4) for gate in ("hi", "hf", "hg", "ho")}
+        >>> layer = NormLSTM(4)
+        >>> layer.build((None, 5, 3))
+        >>> load_flax_weights(layer, params)
 
     Reference:
         Flax 0.12, `flax/linen/recurrent.py` and `flax/nnx/nn/recurrent.py`.

@@ -20,8 +20,8 @@ def reorder(weights: Array, order: Sequence[int], axis: int = 0) -> Array:
         axis: axis of the gates.
 
     Example:
-    >>> reorder(np.array([1.0, 1.0, 2.0, 2.0]), (1, 0))
-    array([2., 2., 1., 1.])
+        >>> reorder(np.array([1.0, 1.0, 2.0, 2.0]), (1, 0))
+        array([2., 2., 1., 1.])
     """
     blocks = np.split(weights, len(order), axis)
     return np.concatenate([blocks[k] for k in order], axis)

@@ -51,12 +51,12 @@ def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str 
             another shape or is transposed, or is not of a LayerNormLSTM.
 
     Example:
-    >>> rng = np.random.default_rng(0)
-    >>> shapes = {"kernel": (5, 16), "recurrent_kernel": (4, 16), "bias": (16,)}
-    >>> shapes |= {"gamma": (2, 16), "gamma_h": (4,), "beta_h": (4,)}
-    >>> layer = LayerNormLSTM(4)
-    >>> layer.build((None, None, 5))
-    >>> load_haste_weights(layer, {name: rng.normal(size=s) for name, s in shapes.items()})
+        >>> rng = np.random.default_rng(0)
+        >>> shapes = {"kernel": (5, 16), "recurrent_kernel": (4, 16), "bias": (16,)}
+        >>> shapes |= {"gamma": (2, 16), "gamma_h": (4,), "beta_h": (4,)}
+        >>> layer = LayerNormLSTM(4)
+        >>> layer.build((None, None, 5))
+        >>> load_haste_weights(layer, {name: rng.normal(size=s) for name, s in shapes.items()})
 
     Reference:
         https://github.com/lmnt-com/haste, frameworks/pytorch/layer_norm_lstm.py.

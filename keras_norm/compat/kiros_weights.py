@@ -52,7 +52,7 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
             kernel norms, `LayerNormalization` in the other slots, and epsilon=1e-5; or a Keras LSTM
             or GRU for the layers without norms.
         weights: arrays by name, or the .npz file, such as that of skip-thoughts.
-        prefix: beginning of the names of the layer's arrays, such as "encoder_". Other arrays are
+        prefix: beginning of the names of the layer's arrays, such as `encoder_`. Other arrays are
             ignored.
 
     Raises:
@@ -61,12 +61,12 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
             another shape; the file is damaged, or contains a pickle. The layer keeps its weights.
 
     Example:
-    >>> rng = np.random.default_rng(0)
-    >>> shapes = {"W": (3, 8), "U": (4, 8), "b": (8,), "Wx": (3, 4), "Ux": (4, 4), "bx": (4,)}
-    >>> weights = {f"encoder_{name}": rng.normal(size=shape) for name, shape in shapes.items()}
-    >>> layer = keras.layers.GRU(4)
-    >>> layer.build((None, 5, 3))
-    >>> load_kiros_weights(layer, weights, prefix="encoder_")
+        >>> rng = np.random.default_rng(0)
+        >>> shapes = {"W": (3, 8), "U": (4, 8), "b": (8,), "Wx": (3, 4), "Ux": (4, 4), "bx": (4,)}
+        >>> weights = {f"encoder_{name}": rng.normal(size=shape) for name, shape in shapes.items()}
+        >>> layer = keras.layers.GRU(4)
+        >>> layer.build((None, 5, 3))
+        >>> load_kiros_weights(layer, weights, prefix="encoder_")
 
     Reference:
         github.com/ryankiros/layer-norm, layers.py.

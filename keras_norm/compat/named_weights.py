@@ -47,8 +47,8 @@ def named_entries(weights: Weights, separator: str, prefix: str = "") -> dict[st
             with the prefix.
 
     Example:
-    >>> named_entries({"lstm": {"bias": 1.0}, "head": {"bias": 2.0}}, "/", "lstm/")
-    {'lstm/bias': 1.0}
+        >>> named_entries({"lstm": {"bias": 1.0}, "head": {"bias": 2.0}}, "/", "lstm/")
+        {'lstm/bias': 1.0}
     """
     if isinstance(weights, str | os.PathLike):
         weights = read_weights(weights)

@@ -85,10 +85,10 @@ def load_torch_weights(
             shape, so it is not found.)
 
     Example:
-    >>> state_dict = {"weight": np.ones((4, 3)), "bias": np.zeros(4)}
-    >>> layer = keras.layers.Dense(4)
-    >>> layer.build((None, 3))
-    >>> load_torch_weights(layer, state_dict)
+        >>> state_dict = {"weight": np.ones((4, 3)), "bias": np.zeros(4)}
+        >>> layer = keras.layers.Dense(4)
+        >>> layer.build((None, 3))
+        >>> load_torch_weights(layer, state_dict)
 
     Reference:
         The documentation of torch.nn.LSTM, torch.nn.GRU and torch.nn.RNN. The LayerNorm cell:

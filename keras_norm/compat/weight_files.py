@@ -37,11 +37,11 @@ def read_weights(path: str | os.PathLike[str]) -> Arrays:
         OSError: the file cannot be read.
 
     Example:
-    >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "model.npz")
-    >>> np.savez(path, weight=np.ones(2))
-    >>> read_weights(path)
-    {'weight': array([1., 1.])}
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "model.npz")
+        >>> np.savez(path, weight=np.ones(2))
+        >>> read_weights(path)
+        {'weight': array([1., 1.])}
     """
     path = pathlib.Path(path)
     readers: dict[str, Callable[[pathlib.Path], Arrays]] = {

@@ -74,9 +74,9 @@ def convert(
             rebuilt.
 
     Example:
-    >>> model = keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(4, name="lstm")])
-    >>> convert(model, "layer", verbose=False).get_layer("lstm").__class__.__name__
-    'LayerNormLSTM'
+        >>> model = keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(4, name="lstm")])
+        >>> convert(model, "layer", verbose=False).get_layer("lstm").__class__.__name__
+        'LayerNormLSTM'
     """
     if isinstance(norm, str) and norm not in (*PRESETS, "rms"):
         raise ValueError(
@@ -120,9 +120,9 @@ def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
         ValueError: the model has no layer that Keras has too, or cannot be rebuilt.
 
     Example:
-    >>> model = keras.Sequential([keras.Input((5, 3)), NormLSTM(4, name="lstm")])
-    >>> to_keras(model, verbose=False).get_layer("lstm").__class__.__module__
-    'keras.src.layers.rnn.lstm'
+        >>> model = keras.Sequential([keras.Input((5, 3)), NormLSTM(4, name="lstm")])
+        >>> to_keras(model, verbose=False).get_layer("lstm").__class__.__module__
+        'keras.src.layers.rnn.lstm'
     """
     found = _convertible_layers(
         model,

@@ -70,10 +70,10 @@ class BatchNormalization(StatisticsNormalization):
             with `renorm` or `synchronized`; `synchronized` is True without TensorFlow.
 
     Example:
-    >>> layer = BatchNormalization(momentum=None)
-    >>> y = layer(np.array([[1.0], [3.0]]), training=True)
-    >>> layer.moving_mean.numpy(), layer.moving_variance.numpy()
-    (array([2.], dtype=float32), array([1.], dtype=float32))
+        >>> layer = BatchNormalization(momentum=None)
+        >>> y = layer(np.array([[1.0], [3.0]]), training=True)
+        >>> layer.moving_mean.numpy(), layer.moving_variance.numpy()
+        (array([2.], dtype=float32), array([1.], dtype=float32))
 
     Reference:
         Ioffe and Szegedy, "Batch Normalization" (2015), arXiv 1502.03167, algorithms 1 and 2;

@@ -50,9 +50,9 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
             another value; there are too few features for `ddof`.
 
     Example:
-    >>> layer = LayerNormalization(epsilon=1e-5)
-    >>> layer(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
-    array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
+        >>> layer = LayerNormalization(epsilon=1e-5)
+        >>> layer(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
+        array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, section 3, eq. 3-4.

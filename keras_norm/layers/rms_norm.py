@@ -37,8 +37,8 @@ class RMSNormalization(FeatureNormalization):
         ValueError: an axis is out of range or occurs twice; epsilon is negative.
 
     Example:
-    >>> RMSNormalization()(np.array([[3.0, 4.0]])).numpy().round(4)
-    array([[0.8485, 1.1314]], dtype=float32)
+        >>> RMSNormalization()(np.array([[3.0, 4.0]])).numpy().round(4)
+        array([[0.8485, 1.1314]], dtype=float32)
 
     Reference:
         Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv 1910.07467, eq. 4.

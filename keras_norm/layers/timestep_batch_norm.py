@@ -58,10 +58,10 @@ class TimestepBatchNormalization(StatisticsNormalization):
             another rank.
 
     Example:
-    >>> layer = TimestepBatchNormalization(max_timesteps=5)
-    >>> y = layer(np.random.default_rng(0).normal(size=(32, 5, 3)), training=True)
-    >>> layer.update_count.numpy()
-    array([1, 1, 1, 1, 1], dtype=int32)
+        >>> layer = TimestepBatchNormalization(max_timesteps=5)
+        >>> y = layer(np.random.default_rng(0).normal(size=(32, 5, 3)), training=True)
+        >>> layer.update_count.numpy()
+        array([1, 1, 1, 1, 1], dtype=int32)
 
     Reference:
         Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.

@@ -38,8 +38,8 @@ class VarianceNormalization(FeatureNormalization, AffineNormalization):
         ValueError: an axis is out of range or occurs twice; epsilon is negative.
 
     Example:
-    >>> VarianceNormalization(epsilon=0.0)(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
-    array([[1.2247, 2.4495, 3.6742]], dtype=float32)
+        >>> VarianceNormalization(epsilon=0.0)(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
+        array([[1.2247, 2.4495, 3.6742]], dtype=float32)
 
     Reference:
         Wang et al., "Correct Normalization Matters: Understanding the Effect of Normalization on

@@ -74,12 +74,12 @@ def recalibrate(model: keras.Model, data: Nest | Iterable[Nest], steps: int | No
             normalizations are frozen; the model cannot be rebuilt.
 
     Example:
-    >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
-    >>> x = np.random.default_rng(0).normal(5.0, 2.0, (64, 3))
-    >>> recalibrate(model, x)
-    2
-    >>> bool(abs(np.mean(model.predict(x, verbose=0))) < 0.1)
-    True
+        >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
+        >>> x = np.random.default_rng(0).normal(5.0, 2.0, (64, 3))
+        >>> recalibrate(model, x)
+        2
+        >>> bool(abs(np.mean(model.predict(x, verbose=0))) < 0.1)
+        True
 
     Reference:
         Wu and Johnson, "Rethinking 'Batch' in BatchNorm" (2021), arXiv 2105.07576, section 3

@@ -54,8 +54,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         ValueError: a norm together with `reset_after=False`.
 
     Example:
-    >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
-    TensorShape([2, 8])
+        >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement. As
@@ -178,8 +178,8 @@ class NormGRU(CellLayer):
     equals `keras.layers.GRU`.
 
     Example:
-    >>> NormGRU(8, norm=RMSNormalization(), return_sequences=True)(np.zeros((2, 5, 3))).shape
-    TensorShape([2, 5, 8])
+        >>> NormGRU(8, norm=RMSNormalization(), return_sequences=True)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 5, 8])
     """
 
     cell_class: type[NormCell] = NormGRUCell

@@ -74,9 +74,9 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             an unknown `norm_form`.
 
     Example:
-    >>> cell = NormLSTMCell(8, norm=RMSNormalization())
-    >>> keras.layers.RNN(cell)(np.zeros((2, 5, 3))).shape
-    TensorShape([2, 8])
+        >>> cell = NormLSTMCell(8, norm=RMSNormalization())
+        >>> keras.layers.RNN(cell)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
@@ -220,9 +220,9 @@ class NormLSTM(CellLayer):
         training: whether to apply dropout and to use batch statistics.
 
     Example:
-    >>> layer = NormLSTM(8, norm=LayerNormalization(), return_sequences=True)
-    >>> layer(np.zeros((2, 5, 3))).shape
-    TensorShape([2, 5, 8])
+        >>> layer = NormLSTM(8, norm=LayerNormalization(), return_sequences=True)
+        >>> layer(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 5, 8])
     """
 
     cell_class: type[NormCell] = NormLSTMCell
@@ -249,8 +249,8 @@ class LayerNormLSTM(NormLSTM):
         **kwargs: arguments of `NormLSTM`, without `norm`.
 
     Example:
-    >>> LayerNormLSTM(8, "relu", epsilon=1e-3, return_state=True)(np.zeros((2, 5, 3)))[2].shape
-    TensorShape([2, 8])
+        >>> LayerNormLSTM(8, "relu", epsilon=1e-3, return_state=True)(np.zeros((2, 5, 3)))[2].shape
+        TensorShape([2, 8])
     """
 
     cell_class = LayerNormLSTMCell
@@ -288,8 +288,8 @@ class BatchNormLSTM(NormLSTM):
         **kwargs: arguments of `NormLSTM`, without `norm`.
 
     Example:
-    >>> BatchNormLSTM(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape
-    TensorShape([2, 8])
+        >>> BatchNormLSTM(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
     """
 
     cell_class = BatchNormLSTMCell

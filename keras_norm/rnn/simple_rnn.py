@@ -45,8 +45,8 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     state, h.
 
     Example:
-    >>> keras.layers.RNN(NormSimpleRNNCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
-    TensorShape([2, 8])
+        >>> keras.layers.RNN(NormSimpleRNNCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
@@ -100,8 +100,8 @@ class NormSimpleRNN(CellLayer):
     `norm=None` it equals `keras.layers.SimpleRNN`.
 
     Example:
-    >>> NormSimpleRNN(8, norm=LayerNormalization())(np.zeros((2, 5, 3))).shape
-    TensorShape([2, 8])
+        >>> NormSimpleRNN(8, norm=LayerNormalization())(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
     """
 
     cell_class: type[NormCell] = NormSimpleRNNCell

@@ -92,11 +92,10 @@ def export_onnx(
             `samples`; `path` does not end in ".onnx".
 
     Example:
-    ```python
-    inputs = keras.Input((None, 8), name="rows")  # any batch, any length
-    model = keras.Model(inputs, keras_norm.LayerNormLSTM(16)(inputs))
-    export_onnx(model, "digits.onnx")
-    ```
+        >>> rows = keras.Input((None, 8), name="rows")  # any batch, any length
+        >>> model = keras.Model(rows, keras_norm.LayerNormLSTM(16)(rows))
+        >>> export_onnx(model, "digits.onnx").name
+        'digits.onnx'
     """
     target = pathlib.Path(path)
     if not isinstance(golden_cases, bool):

@@ -99,7 +99,7 @@ def export_saved_model(
         OSError: the folder cannot be written: no permission, a full disk.
         VerificationError: the SavedModel's outputs differ from the model's.
         UnsupportedOpError: a layer uses an operation that a server may lack: an XLA op, a
-            `jit_compile`d function, a custom op, or an op without a CPU kernel.
+            function with `jit_compile`, a custom op, or an op without a CPU kernel.
         RunnerError: the child process of another backend died.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, a weight that is NaN, or a stateful layer, whose
@@ -110,9 +110,8 @@ def export_saved_model(
             attribute of a layer.
 
     Example:
-    ```python
-    export_saved_model(model, "served/digits", version=1)  # served/digits/1/saved_model.pb
-    ```
+        >>> str(export_saved_model(model, "served/digits", version=1))
+        'served/digits/1'
     """
     signature.input_specs(model)
     refuse_unsupported_model(model)

@@ -122,11 +122,10 @@ def export_tflite(
             exclude each other; `path` does not end in ".tflite".
 
     Example:
-    ```python
-    inputs = keras.Input((None, 8), name="rows")  # any batch, any length
-    model = keras.Model(inputs, keras_norm.LayerNormLSTM(16)(inputs))
-    export_tflite(model, "digits.tflite")
-    ```
+        >>> rows = keras.Input((None, 8), name="rows")  # any batch, any length
+        >>> model = keras.Model(rows, keras_norm.LayerNormLSTM(16)(rows))
+        >>> export_tflite(model, "digits.tflite").name
+        'digits.tflite'
     """
     if quantize not in QUANTIZE:
         raise ValueError(
