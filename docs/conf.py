@@ -33,8 +33,8 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_merge_streams = True
 
-# Python. Text in single backticks is code, as in Markdown.
-default_role = "code"
+# Python. Text in single backticks is code, and a link if it names a class or function of the API.
+default_role = "py:obj"
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autosummary_generate = True
@@ -63,6 +63,8 @@ html_theme_options = {
     "github_url": PROJECT.get("urls", {}).get("Repository", ""),
     "show_toc_level": 2,
     "navigation_with_keys": False,
+    "header_links_before_dropdown": 7,
+    "navbar_persistent": ["search-button"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -6,10 +6,10 @@ from typing import Any
 import keras
 from keras.layers import GRU, LSTM, RNN, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell
 
+from keras_norm import rnn
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
-from keras_norm.rnn import gru, lstm, simple_rnn
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.slots import NormArgument
@@ -108,14 +108,13 @@ def _create(cls: type[keras.layers.Layer], config: Config, *required: object) ->
 
 def _class_named(name: str) -> type[keras.layers.Layer]:
     """Return a recurrent layer or cell of keras_norm by its name."""
-    modules = lstm, gru, simple_rnn
-    cls: type[keras.layers.Layer] = next(vars(m)[name] for m in modules if name in vars(m))
+    cls: type[keras.layers.Layer] = getattr(rnn, name)
     return cls
 
 
 def _is_ours(cls: type[keras.layers.Layer]) -> bool:
     """Return whether a class is of keras_norm, and not a user's subclass."""
-    return cls.__module__ in (lstm.__name__, gru.__name__, simple_rnn.__name__)
+    return getattr(rnn, cls.__name__, None) is cls
 
 
 def _static_timesteps(layer: keras.layers.Layer) -> int:

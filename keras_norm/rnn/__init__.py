@@ -1,29 +1,24 @@
 """Recurrent cells and layers with normalization inside the recurrence."""
 
-from keras_norm.rnn.gru import (
+from keras_norm.rnn.batch_norm_layers import (
     BatchNormGRU,
     BatchNormGRUCell,
-    LayerNormGRU,
-    LayerNormGRUCell,
-    NormGRU,
-    NormGRUCell,
-)
-from keras_norm.rnn.lstm import (
     BatchNormLSTM,
     BatchNormLSTMCell,
-    LayerNormLSTM,
-    LayerNormLSTMCell,
-    NormLSTM,
-    NormLSTMCell,
-)
-from keras_norm.rnn.simple_rnn import (
     BatchNormSimpleRNN,
     BatchNormSimpleRNNCell,
+)
+from keras_norm.rnn.gru import NormGRU, NormGRUCell
+from keras_norm.rnn.layer_norm_layers import (
+    LayerNormGRU,
+    LayerNormGRUCell,
+    LayerNormLSTM,
+    LayerNormLSTMCell,
     LayerNormSimpleRNN,
     LayerNormSimpleRNNCell,
-    NormSimpleRNN,
-    NormSimpleRNNCell,
 )
+from keras_norm.rnn.lstm import NormLSTM, NormLSTMCell
+from keras_norm.rnn.simple_rnn import NormSimpleRNN, NormSimpleRNNCell
 
 __all__ = [
     "BatchNormGRU",

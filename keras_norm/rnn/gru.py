@@ -21,7 +21,6 @@ from keras_norm.rnn.core.step import (
     StepResult,
     Weights,
 )
-from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Shape, Tensor, Tensors
 
@@ -175,7 +174,22 @@ class NormGRU(CellLayer):
     """Run a GRU with normalization inside over sequences.
 
     The layer takes the arguments of `NormGRUCell` and of `keras.layers.GRU`. With `norm=None` it
-    equals `keras.layers.GRU`.
+    equals `keras.layers.GRU`. `NormGRUCell` documents the equations and the errors.
+
+    Args:
+        units: size of the state and of the output.
+        norm: a normalization layer, a dict from slots to layers, or None.
+        **kwargs: `compiled` of `NormRNN`, and the arguments of `keras.layers.GRU`.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h, (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
 
     Example:
         >>> NormGRU(8, norm=RMSNormalization(), return_sequences=True)(np.zeros((2, 5, 3))).shape
@@ -184,42 +198,3 @@ class NormGRU(CellLayer):
 
     cell_class: type[NormCell] = NormGRUCell
     keras_class = keras.layers.GRU
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class LayerNormGRUCell(LayerNormPreset, NormGRUCell):
-    """GRU cell with layer normalization (Ba et al. 2016).
-
-    The cell is a `NormGRUCell` with `norm=LayerNormalization(epsilon=epsilon)`.
-    """
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class LayerNormGRU(NormGRU):
-    """GRU with layer normalization (Ba et al. 2016).
-
-    The layer is a `NormGRU` with `norm=LayerNormalization(epsilon=epsilon)`. `LayerNormLSTM`
-    documents the arguments.
-    """
-
-    cell_class = LayerNormGRUCell
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class BatchNormGRUCell(BatchNormPreset, NormGRUCell):
-    """GRU cell with batch normalization, with separate statistics for each timestep.
-
-    The cell is a `NormGRUCell` with `TimestepBatchNormalization` in every slot. `BatchNormLSTM`
-    documents the arguments.
-    """
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class BatchNormGRU(NormGRU):
-    """GRU with batch normalization, with separate statistics for each timestep.
-
-    The layer is a `NormGRU` with `TimestepBatchNormalization` in every slot. `BatchNormLSTM`
-    documents the arguments.
-    """
-
-    cell_class = BatchNormGRUCell

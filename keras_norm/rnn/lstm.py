@@ -22,7 +22,6 @@ from keras_norm.rnn.core.step import (
     StepResult,
     Weights,
 )
-from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensor, Tensors
 
@@ -219,6 +218,10 @@ class NormLSTM(CellLayer):
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
 
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
     Example:
         >>> layer = NormLSTM(8, norm=LayerNormalization(), return_sequences=True)
         >>> layer(np.zeros((2, 5, 3))).shape
@@ -227,69 +230,3 @@ class NormLSTM(CellLayer):
 
     cell_class: type[NormCell] = NormLSTMCell
     keras_class = keras.layers.LSTM
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class LayerNormLSTMCell(LayerNormPreset, NormLSTMCell):
-    """LSTM cell with layer normalization (Ba et al. 2016).
-
-    The cell is a `NormLSTMCell` with `norm=LayerNormalization(epsilon=epsilon)`.
-    """
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class LayerNormLSTM(NormLSTM):
-    """LSTM with layer normalization (Ba et al. 2016).
-
-    The layer is a `NormLSTM` with `norm=LayerNormalization(epsilon=epsilon)`.
-
-    Args:
-        *args: arguments of `keras.layers.LSTM`, in its order.
-        epsilon: number that the norms add to the variance.
-        **kwargs: arguments of `NormLSTM`, without `norm`.
-
-    Example:
-        >>> LayerNormLSTM(8, "relu", epsilon=1e-3, return_state=True)(np.zeros((2, 5, 3)))[2].shape
-        TensorShape([2, 8])
-    """
-
-    cell_class = LayerNormLSTMCell
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class BatchNormLSTMCell(BatchNormPreset, NormLSTMCell):
-    """LSTM cell with batch normalization, with separate statistics for each timestep.
-
-    The cell is a `NormLSTMCell` with `TimestepBatchNormalization` in every slot (Cooijmans et al.
-    2016, eq. 6-8). `BatchNormLSTM` documents the arguments.
-    """
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class BatchNormLSTM(NormLSTM):
-    """LSTM with batch normalization, with separate statistics for each timestep.
-
-    The layer is a `NormLSTM` with `TimestepBatchNormalization` in every slot (Cooijmans et al.
-    2016, eq. 6-8). gamma is initialized to 0.1, and only the state norm has a beta.
-
-    Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
-    `initial_state`, every piece uses the statistics of the first timesteps.
-
-    The moving statistics lag behind the weights. Call `keras_norm.recalibrate` on a trained model
-    before you export it.
-
-    Args:
-        units: size of the state and of the output.
-        max_timesteps: number of timesteps with their own statistics. Later timesteps share the
-            statistics of the last one.
-        momentum: weight of earlier batches in the moving statistics; None averages all batches.
-        epsilon: number that the norms add to the variance.
-        debias: whether to correct the moving statistics for their initial values 0 and 1.
-        **kwargs: arguments of `NormLSTM`, without `norm`.
-
-    Example:
-        >>> BatchNormLSTM(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape
-        TensorShape([2, 8])
-    """
-
-    cell_class = BatchNormLSTMCell

@@ -17,7 +17,6 @@ from keras_norm.rnn.core.step import (
     StepGradients,
     StepResult,
 )
-from keras_norm.rnn.presets import BatchNormPreset, LayerNormPreset
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensors
 
@@ -97,7 +96,23 @@ class NormSimpleRNN(CellLayer):
     """Run a SimpleRNN with normalization inside over sequences.
 
     The layer takes the arguments of `NormSimpleRNNCell` and of `keras.layers.SimpleRNN`. With
-    `norm=None` it equals `keras.layers.SimpleRNN`.
+    `norm=None` it equals `keras.layers.SimpleRNN`. `NormSimpleRNNCell` documents the equation and
+    the errors.
+
+    Args:
+        units: size of the state and of the output.
+        norm: a normalization layer, a dict from slots to layers, or None.
+        **kwargs: `compiled` of `NormRNN`, and the arguments of `keras.layers.SimpleRNN`.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h, (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
 
     Example:
         >>> NormSimpleRNN(8, norm=LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -106,42 +121,3 @@ class NormSimpleRNN(CellLayer):
 
     cell_class: type[NormCell] = NormSimpleRNNCell
     keras_class = keras.layers.SimpleRNN
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class LayerNormSimpleRNNCell(LayerNormPreset, NormSimpleRNNCell):
-    """SimpleRNN cell with layer normalization (Ba et al. 2016).
-
-    The cell is a `NormSimpleRNNCell` with `norm=LayerNormalization(epsilon=epsilon)`.
-    """
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class LayerNormSimpleRNN(NormSimpleRNN):
-    """SimpleRNN with layer normalization (Ba et al. 2016).
-
-    The layer is a `NormSimpleRNN` with `norm=LayerNormalization(epsilon=epsilon)`. `LayerNormLSTM`
-    documents the arguments.
-    """
-
-    cell_class = LayerNormSimpleRNNCell
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class BatchNormSimpleRNNCell(BatchNormPreset, NormSimpleRNNCell):
-    """SimpleRNN cell with batch normalization, with separate statistics for each timestep.
-
-    The cell is a `NormSimpleRNNCell` with `TimestepBatchNormalization` in every slot.
-    `BatchNormLSTM` documents the arguments.
-    """
-
-
-@keras.saving.register_keras_serializable(package="keras_norm")
-class BatchNormSimpleRNN(NormSimpleRNN):
-    """SimpleRNN with batch normalization, with separate statistics for each timestep.
-
-    The layer is a `NormSimpleRNN` with `TimestepBatchNormalization` in every slot. `BatchNormLSTM`
-    documents the arguments.
-    """
-
-    cell_class = BatchNormSimpleRNNCell
