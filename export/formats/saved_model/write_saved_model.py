@@ -1,8 +1,10 @@
 """Trace a Keras model into the signatures of a SavedModel, and write the SavedModel."""
 
+import contextlib
 import dataclasses
+import logging
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import keras
 import tensorflow as tf
@@ -54,7 +56,8 @@ def write_saved_model(
     module.read = [variable for graph in graphs.values() for variable in graph.variables]
     module.tables = _tables(model)
     try:
-        tf.saved_model.save(module, str(folder), signatures=graphs)
+        with _without_log_of_path():
+            tf.saved_model.save(module, str(folder), signatures=graphs)
     except tf.errors.OpError as error:
         # The disk may be full, for example. TensorFlow's message names the file and the reason.
         raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
@@ -65,6 +68,23 @@ def write_saved_model(
             "the model or a function of `signatures` reads a table or another resource that is not "
             "an attribute of a layer, so TensorFlow cannot save it: make it an attribute of a layer"
         ) from error
+
+
+@contextlib.contextmanager
+def _without_log_of_path() -> Iterator[None]:
+    """Hide TensorFlow's message with the path of the SavedModel: the path is temporary.
+
+    In a notebook TensorFlow prints its messages of the level INFO.
+    """
+
+    def keep(record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("Assets written")
+
+    tf.get_logger().addFilter(keep)
+    try:
+        yield
+    finally:
+        tf.get_logger().removeFilter(keep)
 
 
 def require_functions(signatures: Mapping[str, SignatureFunction]) -> None:

@@ -49,6 +49,13 @@ def test_serving_default_is_the_only_signature(exported):
     assert list(tf.saved_model.load(str(exported)).signatures) == ["serving_default"]
 
 
+def test_the_log_does_not_name_the_temporary_path(tmp_path, caplog):
+    """In a notebook, TensorFlow prints the messages of this level."""
+    caplog.set_level("INFO", logger="tensorflow")
+    export_saved_model(models.tagger(), tmp_path / "m")
+    assert "Assets" not in caplog.text
+
+
 def drawn_or_written(path):
     """List the nodes that draw random numbers or write to a variable, except the loader's."""
     return {
