@@ -31,6 +31,11 @@ class TensorSpec:
     dtype: str
 
 
+def describe(specs: Mapping[str, TensorSpec]) -> str:
+    """Describe inputs in one line: "rows (None, None, 8) float32"."""
+    return ", ".join(f"{spec.name} {spec.shape} {spec.dtype}" for spec in specs.values())
+
+
 class GraphFunction(Protocol):
     """Protocol for a `tf.function` from tensors by input name to tensors by output name."""
 

@@ -26,7 +26,7 @@ class GoldenCasesError(ValueError):
     """The golden cases are missing or unusable, or the runtime of the artifact is missing."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class GoldenCase:
     """One test of an artifact: the inputs of a call or of a stream, and the expected outputs.
 
@@ -53,6 +53,9 @@ class GoldenCase:
     states: tuple[str, ...] = ()
     sequence_outputs: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<GoldenCase of signature {self.signature!r}: {self.name!r}>"
+
     def compute_outputs(self, run: RunSignature) -> Arrays:
         """Run an artifact on the inputs of this golden case, and return its outputs.
 
@@ -70,7 +73,7 @@ class GoldenCase:
         }
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class GoldenCases:
     """The tests stored with an artifact: inputs, expected outputs, hashes of the artifact's files.
 
@@ -89,6 +92,9 @@ class GoldenCases:
     versions: dict[str, str]
     hashes: dict[str, str]
     cases: tuple[GoldenCase, ...]
+
+    def __repr__(self) -> str:
+        return f"<GoldenCases of {self.model!r}: {len(self.cases)} cases>"
 
     def to_bytes(self) -> bytes:
         """Pack the golden cases as an .npz file: arrays, and a JSON text named `golden_cases`.

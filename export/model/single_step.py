@@ -91,12 +91,13 @@ class Step:
         self.states = {n: spec for layer in self._layers for n, spec in layer.states.items()}
         if not self.sequences:
             raise StreamingError(NO_DYNAMIC_TIME)
-        self.inputs = {
-            name: TensorSpec(name, (spec.shape[0], *spec.shape[2:]), spec.dtype)
-            if name in self.sequences
-            else spec
-            for name, spec in whole.items()
+        self.inputs = whole | {
+            n: TensorSpec(n, (whole[n].shape[0], *whole[n].shape[2:]), whole[n].dtype)
+            for n in self.sequences
         }
+
+    def __repr__(self) -> str:
+        return f"<Step of {self.model.name!r}, {signature.describe(self.inputs | self.states)}>"
 
     def initial_states(self, batch: int) -> Arrays:
         """Return the states before the first timestep: zeros.
@@ -110,10 +111,8 @@ class Step:
         if not is_whole(batch) or batch < 0:
             raise ValueError(f"batch must be an integer of at least 0; received {batch!r}")
         return {
-            name: np.zeros(
-                [batch, *(size or 0 for size in spec.shape[1:])], numpy_dtype(spec.dtype)
-            )
-            for name, spec in self.states.items()
+            n: np.zeros([batch, *(size or 0 for size in s.shape[1:])], numpy_dtype(s.dtype))
+            for n, s in self.states.items()
         }
 
     def __call__(

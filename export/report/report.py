@@ -2,7 +2,6 @@
 
 import abc
 import dataclasses
-import io
 import os
 import pathlib
 import re
@@ -11,6 +10,7 @@ from collections.abc import Iterator
 import rich.console
 
 from keras_norm.export.formats.staging import replace_text
+from keras_norm.export.report.html_fragment import html_fragment
 from keras_norm.export.report.html_page import render
 from keras_norm.export.report.terminal import report_tables
 from keras_norm.export.results.check_result import CheckResult
@@ -29,11 +29,11 @@ class Printed(abc.ABC):
 
     def _repr_html_(self) -> str:
         """Return the printed report as HTML, for a notebook."""
-        console = rich.console.Console(file=io.StringIO(), record=True, width=100)
-        self.print(console)
-        # A fixed line height keeps the lines of the tables in place.
-        form = '<pre style="line-height: 1.2">{code}</pre>'
-        return console.export_html(inline_styles=True, code_format=form)
+        return html_fragment(self._tables(), self._verdict())
+
+    def _verdict(self) -> bool | None:
+        """Return whether the check passed, or None if there is no such verdict."""
+        return None
 
     def print(self, console: rich.console.Console | None = None) -> None:
         """Print the report as tables that fit 80 columns.
@@ -75,3 +75,6 @@ class Report(Printed, CheckResult):
 
     def _tables(self) -> Iterator[rich.console.RenderableType]:
         return report_tables(self)
+
+    def _verdict(self) -> bool:
+        return self.passed

@@ -24,7 +24,9 @@ class VersionReport(Printed, VersionComparison):
         """Return the HTML page that `to_html` writes."""
         return (
             '<!doctype html><html lang="en"><meta charset="utf-8"><title>Versions</title>'
-            f"<body>{self._repr_html_()}</body></html>\n"
+            '<meta name="viewport" content="width=device-width, initial-scale=1">'
+            '<meta name="color-scheme" content="light dark">'
+            f'<body style="font-family: sans-serif">{self._repr_html_()}</body></html>\n'
         )
 
     def _tables(self) -> Iterator[RenderableType]:

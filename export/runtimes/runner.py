@@ -74,6 +74,10 @@ class Runner(abc.ABC):
     def close(self) -> None:
         """Release the runner's resources. A second call has no effect."""
 
+    def __repr__(self) -> str:
+        path = "" if self.path is None else f" of {str(self.path)!r}"
+        return f"<{self.name} runner{path}, inputs: {signature.describe(self.inputs)}>"
+
     def __enter__(self) -> Self:
         return self
 

@@ -21,13 +21,6 @@ from tests.export.compared import compare
 from tests.export.report.reports import EXPECTED, RNG, artifact, report_of
 
 
-def test_a_notebook_shows_the_tables(passing):
-    assert repr(passing) == f"<Report of {passing.model!r}: {passing.verdict}>"
-    page = passing._repr_html_()
-    assert page.startswith("<pre")
-    assert passing.verdict[:20] in page
-
-
 def test_the_page_needs_no_other_file(failing):
     page = render(failing)
     assert not re.search(r'(src|href|url)\s*[=(]\s*["\']?\s*(https?:|//|file:)', page)

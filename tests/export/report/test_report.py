@@ -21,6 +21,10 @@ def test_a_report_is_true_when_every_check_passed(passing):
     assert passing.verdict.endswith(", in 2 runners, on 20 samples")
 
 
+def test_the_repr_is_one_line(passing):
+    assert repr(passing) == f"<Report of {passing.model!r}: {passing.verdict}>"
+
+
 def test_the_verdict_names_the_difference_of_8_bit_files_separately():
     (output,) = artifact("dynamic.tflite", EXPECTED + 0.25).outputs
     judged = [
