@@ -10,6 +10,7 @@ from keras_norm.conversion.convert import convert, to_keras
 from keras_norm.layers import *  # noqa: F403
 from keras_norm.recalibration.recalibrate import recalibrate
 from keras_norm.rnn import *  # noqa: F403
+from keras_norm.statistics_plot import plot_statistics
 from keras_norm.version import __version__
 
 # In the sources, the folder of keras_norm.export is beside this package. Python imports the sources
@@ -22,6 +23,7 @@ __all__ = [
     "__version__",
     "compat",
     "convert",
+    "plot_statistics",
     "recalibrate",
     "to_keras",
     *_layers.__all__,

@@ -12,7 +12,7 @@ import keras_norm
 
 ROOT = pathlib.Path(__file__).parents[1]
 OPTIONAL = ["ai_edge_litert", "onnx", "onnxruntime", "openvino", "tensorflow_serving", "tf2onnx"]
-OPTIONAL += ["grpc", "jinja2", "PIL"]
+OPTIONAL += ["grpc", "jinja2", "matplotlib", "PIL"]
 
 IMPORT_PACKAGE = """
 import sys, keras

@@ -6,14 +6,19 @@ import os
 import pathlib
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import rich.console
 
 from keras_norm.export.formats.staging import replace_text
+from keras_norm.export.report.difference_plot import plot_differences
 from keras_norm.export.report.html_fragment import html_fragment
 from keras_norm.export.report.html_page import render
 from keras_norm.export.report.terminal import report_tables
 from keras_norm.export.results.check_result import CheckResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Printed(abc.ABC):
@@ -68,6 +73,29 @@ class Report(Printed, CheckResult):
         # pattern does not change strings.
         one_line = r'\[\n[^]["{}]*\]'
         return re.sub(one_line, lambda found: " ".join(found[0].split()), super().to_json())
+
+    def plot(self) -> "Figure":
+        """Draw the differences from the Keras model over the timesteps, with the tolerance.
+
+        Each output has its own axes, and each artifact a line: the largest |difference| over all
+        samples and units at each timestep. Outputs without timesteps are drawn over their units.
+        A dashed line is the tolerance at the output's largest value. For 8-bit files it is the
+        limit of the root mean square, which single values may exceed.
+
+        Returns:
+            A figure of Matplotlib. A notebook shows it; `figure.savefig("differences.png")` writes
+            it.
+
+        Raises:
+            ValueError: no output could be compared.
+            ImportError: Matplotlib is not installed.
+
+        Example:
+        ```python
+        check(model, ["served", "model.tflite"], x_test).plot().savefig("differences.png")
+        ```
+        """
+        return plot_differences(self)
 
     def page(self) -> str:
         """Return the HTML page that `to_html` writes."""

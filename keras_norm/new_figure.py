@@ -1,0 +1,51 @@
+"""Create figures of Matplotlib, which is imported with the first figure only."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# The colors of Okabe and Ito, which color-blind people can tell apart, without yellow and black.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+
+
+def new_figure(rows: int, columns: int, height: float) -> "tuple[Figure, list[list[Axes]]]":
+    """Create a figure with a grid of axes, which a notebook shows once, as a result of a cell.
+
+    Args:
+        rows: number of rows of axes.
+        columns: number of axes in a row.
+        height: height of a row in inches; the figure is 8 inches wide.
+
+    Returns:
+        The figure, and its axes by row and column.
+
+    Raises:
+        ImportError: Matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(
+            f'plots need matplotlib: pip install ".[plot]" in a clone of keras_norm ({error})'
+        ) from error
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(8, rows * height + 0.4), squeeze=False, layout="constrained"
+    )
+    # A notebook shows the figures that pyplot knows at the end of a cell, and the cell's result.
+    pyplot.close(figure)
+    for each in axes.flat:
+        each.spines[["top", "right"]].set_visible(False)
+        each.grid(color="0.9", linewidth=0.8)
+        each.set_axisbelow(True)
+    return figure, [list(row) for row in axes]
+
+
+def label_of(name: str) -> str:
+    """Return a name as a label: Matplotlib hides labels that begin with _, and $ begins a formula.
+
+    Args:
+        name: name of a layer, an output or a file.
+    """
+    return name.replace("$", r"\$").replace("_", " _", name.startswith("_"))
