@@ -89,8 +89,9 @@ def _table(table: Table, console: Console) -> str:
 def _inline(text: RenderableType | None, console: Console, style: str | Style | None = None) -> str:
     """Convert a text of one style or several styles, such as bold or red, to escaped HTML."""
     rich_text = text.copy() if isinstance(text, Text) else Text(str(text or ""))
-    for each in filter(None, (rich_text.style, style)):
-        rich_text.stylize_before(each)
+    for each in (rich_text.style, style):
+        if each:
+            rich_text.stylize_before(each)
     rich_text.end = ""
     return "".join(_span(s.text, s.style) for s in rich_text.render(console))
 
