@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras.layers import GRU, LSTM, RNN, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell
 
-from keras_norm import rnn
+import keras_norm.rnn as rnn
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
