@@ -1,7 +1,7 @@
 """Compare the speed of the layers with Keras' layers and with bare matrix products, on the CPU.
 
 python -m benchmarks run      # measure, print tables, write benchmarks/results.json
-python -m benchmarks table    # tables for the README and docs/guides/speed.md from that file
+python -m benchmarks table    # tables of docs/guides/benchmarks.md from that file
 python -m benchmarks plot     # docs/pictures/benchmark.png from that file
 """
 

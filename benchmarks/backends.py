@@ -2,7 +2,7 @@
 
 Usage: KERAS_BACKEND=torch python -m benchmarks.backends [ROUNDS]
 
-The program writes benchmarks/results_BACKEND.json and prints a table of docs/guides/speed.md.
+The program writes benchmarks/results_BACKEND.json and prints a table of docs/guides/benchmarks.md.
 """
 
 import importlib
@@ -30,7 +30,7 @@ from benchmarks.settings import (
     TRAINING,
     Shape,
 )
-from benchmarks.tables import Table, duration
+from benchmarks.tables import Table
 from benchmarks.timing import Variant, geometric_mean, measure
 
 ROUNDS = 15
@@ -44,7 +44,8 @@ OURS = (LN_LSTM, LN_GRU, BN_LSTM, NO_NORM)
 NOTE = (
     "Time divided by the time of the Keras layer on the same backend (GRUs: keras.layers.GRU), as "
     "the median of rounds that run all layers in turn. A training step computes the gradients of "
-    "the weights and of the inputs; predict is predict_on_batch. The first call is the time itself."
+    "the weights and of the inputs. Inference is predict_on_batch, with the geometric mean over "
+    "the shapes."
 )
 
 
@@ -101,19 +102,21 @@ def predict_step(name: str, shape: Shape) -> Callable[[], object]:
 
 
 def table(found: Results) -> Table:
-    """Create the table of the ratios, and of the first calls at the first shape."""
-    rows: list[tuple[str, ...]] = []
-    for mode in (TRAINING, PREDICT):
-        measured = found.of("backend", mode)
-        rows.append((mode,))
-        for name in OURS:
-            ratios = found.ratios("backend", mode, name, REFERENCES[COMPARED[name]])
-            rows.append((name, *(f"{r:.2f}" for r in [*ratios, geometric_mean(ratios)])))
-        rows.append((f"first call, {mode}",))
-        for name in (*OURS, KERAS_LSTM, KERAS_GRU):
-            rows.append((name, *(duration(m.first[name]) for m in measured), ""))
-    columns = ("(B, T, D, H)", *(str(tuple(shape)) for shape in SHAPES), "mean")
-    return Table(f"Layers on {found.settings['backend']}", columns, tuple(rows), NOTE)
+    """Create the table of the ratios in training, with the mean ratio at inference."""
+
+    def ratios(mode: str, name: str) -> list[float]:
+        return found.ratios("backend", mode, name, REFERENCES[COMPARED[name]])
+
+    rows = tuple(
+        (
+            name,
+            *(f"{ratio:.2f}" for ratio in ratios(TRAINING, name)),
+            f"{geometric_mean(ratios(PREDICT, name)):.2f}",
+        )
+        for name in OURS
+    )
+    columns = ("(B, T, D, H)", *(str(tuple(shape)) for shape in SHAPES), "inference, mean")
+    return Table(f"Layers on {found.settings['backend']}", columns, rows, NOTE)
 
 
 def _normal(*shape: int) -> np.ndarray:

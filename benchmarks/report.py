@@ -26,7 +26,7 @@ def print_tables(results: Results, console: rich.console.Console) -> None:
 
 
 def markdown(results: Results) -> str:
-    """Return the tables of the README and docs/guides/speed.md as Markdown, after the machine."""
+    """Return the tables of docs/guides/benchmarks.md as Markdown, after the machine."""
     parts = [_describe(results), *_warnings(results)]
     for table in markdown_tables(results):
         if not table.rows:
@@ -73,7 +73,11 @@ def _rich(table: Table) -> rich.table.Table:
 def markdown_rows(table: Table) -> str:
     """Return the rows of a table as Markdown."""
     width = len(table.columns)
-    lines = [table.columns, ("---", *["---:"] * (width - 1))]
+    lines = [_line(table.columns), f"|---{'|---:' * (width - 1)}|"]
     for row in table.rows:
-        lines.append(row if len(row) == width else (f"**{row[0]}**", *[""] * (width - 1)))
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        lines.append(_line(row) if len(row) == width else f"| **{row[0]}** {'|' * width}")
+    return "\n".join(lines)
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"

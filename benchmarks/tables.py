@@ -31,10 +31,9 @@ NOTE = (
 COMMON_USES_NOTE = (
     "Time divided by the time of keras.layers.LSTM (LN-GRU: of keras.layers.GRU), as the median of "
     "rounds that run all layers in turn. For several shapes: the geometric mean, and the worst in "
-    "parentheses. A warm step is compared with the LSTM with jit_compile if that is faster, as it "
-    "is at inference. predict and the SavedModel are not compiled, for all layers. RNN(cell): "
-    "keras.layers.RNN with an LSTM cell of three LayerNormalization. First calls and cold starts "
-    "run in fresh processes; their imports are not counted. No GPU was measured."
+    "parentheses. A warm step is compared with the LSTM with jit_compile if that is faster. "
+    "RNN(cell): keras.layers.RNN with an LSTM cell of three LayerNormalization. First calls and "
+    "cold starts run in fresh processes, without their imports."
 )
 COMPARED_COLUMNS = ("", "LSTM", *COMPARED)
 
@@ -54,17 +53,6 @@ def terminal_tables(results: Results) -> Iterator[Table]:
     yield common_uses(results)
     yield recurrent(results, TRAINING)
     yield recurrent(results, INFERENCE)
-    yield from _common_tables(results)
-
-
-def markdown_tables(results: Results) -> Iterator[Table]:
-    """Yield the table of the README, and those of docs/guides/speed.md."""
-    yield common_uses(results)
-    yield by_shape(results)
-    yield from _common_tables(results)
-
-
-def _common_tables(results: Results) -> Iterator[Table]:
     yield first(results)
     yield fits(results)
     yield predicts(results)
@@ -77,6 +65,11 @@ def _common_tables(results: Results) -> Iterator[Table]:
     yield goal_table(results)
 
 
+def markdown_tables(results: Results) -> Iterator[Table]:
+    """Yield the table of docs/guides/benchmarks.md; the terminal shows the other tables too."""
+    yield common_uses(results)
+
+
 def common_uses(results: Results) -> Table:
     """Create the table of use cases, with each layer's time relative to Keras."""
     rows: list[Row] = []
@@ -87,7 +80,8 @@ def common_uses(results: Results) -> Table:
             rows.append((stage,))
         times = (relative_time(results, use, name) for name in COMPARED)
         rows.append((use.call, *("" if time is None else str(time) for time in times)))
-    return Table("Time / keras.layers.LSTM", ("", *COMPARED), tuple(rows), COMMON_USES_NOTE)
+    note = f"{COMMON_USES_NOTE} {_tasks(results)}"
+    return Table("Time / keras.layers.LSTM", ("", *COMPARED), tuple(rows), note)
 
 
 def recurrent(results: Results, mode: str) -> Table:
@@ -109,20 +103,6 @@ def recurrent(results: Results, mode: str) -> Table:
     return Table(f"Recurrent layers, {mode}", columns, tuple(rows), note)
 
 
-def by_shape(results: Results) -> Table:
-    """Create the table of LN-LSTM relative to the references, with a row per shape."""
-    rows: list[Row] = []
-    for mode in (TRAINING, INFERENCE):
-        measured = results.of("recurrent", mode)
-        if measured:
-            rows.append((mode,))
-        for measurement in measured:
-            ratios = [_ratio(measurement, LN_LSTM, REFERENCES[r]) for r in RATIOS]
-            rows.append((_shape(measurement), duration(measurement.median(LN_LSTM)), *ratios))
-    columns = ("(B, T, D, H)", "LN-LSTM", *RATIOS.values())
-    return Table("LN-LSTM's time", columns, tuple(rows), NOTE)
-
-
 def first(results: Results) -> Table:
     """Create the table of first calls."""
     note = "First call of a new model, at (B, T, D, H); it traces, and may compile."
@@ -131,13 +111,7 @@ def first(results: Results) -> Table:
 
 def fits(results: Results) -> Table:
     """Create the table of whole fits from a cold start."""
-    tasks = [settings.Task(*m.shape) for m in results.of("cold")]
-    sizes = "; ".join(f"{t.name}: {t.units} units, {t.epochs} epochs" for t in tasks)
-    note = (
-        f"Including the construction of the model. {sizes}. The batch size is 32 or 128; "
-        "the last batch is smaller. Sentences: an Embedding with mask_zero; tf.data pads every "
-        "batch to its longest sentence."
-    )
+    note = f"Including the construction of the model. {_tasks(results)}"
     return Table("Whole fits from a cold start", COMPARED_COLUMNS, _by_task(results, "cold"), note)
 
 
@@ -266,6 +240,18 @@ def duration(seconds: float) -> str:
 
 def _shape(measurement: Measurement) -> str:
     return str(tuple(measurement.shape))
+
+
+def _tasks(results: Results) -> str:
+    """Describe the models and the data of the whole fits."""
+    tasks = [settings.Task(*m.shape) for m in results.of("cold")]
+    if not tasks:
+        return ""
+    sizes = "; ".join(f"{t.name}: {t.units} units, {t.epochs} epochs" for t in tasks)
+    return (
+        f"{sizes}. The batch size is 32 if no other is given; the last batch is smaller. "
+        "Sentences: an Embedding with mask_zero; tf.data pads every batch to its longest sentence."
+    )
 
 
 def _ratio(measurement: Measurement, name: str, reference: Row) -> str:

@@ -15,7 +15,5 @@ def test_a_gru_is_divided_by_the_gru_of_keras():
             for shape in backends.SHAPES
         ],
     )
-    rows = backends.table(found).rows
-    assert rows[0] == (TRAINING,)
-    assert {row[0]: row[1:] for row in rows[1:5]}[LN_GRU] == ("1.50",) * 5
-    assert rows[6][1] == "2.00 s"
+    rows = {row[0]: row[1:] for row in backends.table(found).rows}
+    assert rows[LN_GRU] == ("1.50",) * 5  # four shapes in training, and the mean at inference
