@@ -22,7 +22,7 @@ COMPAT_BIN := build/compat/bin
 COMPAT_STAMP := build/compat/.installed
 HASTE := 0.5.5
 
-.PHONY: demo test test-all test-jax test-torch test-compat dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture experiments clean
+.PHONY: demo test test-all test-jax test-torch test-compat dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture axes-picture experiments clean
 
 demo: $(DEMO)
 	$(BIN)/python -m examples.digits
@@ -79,13 +79,13 @@ stubs: $(STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz --models 300 --seed 0 --minutes 60 $(FUZZ)
 
-# Writes benchmarks/results.json and docs/pictures/benchmark.png, and prints the tables of the README and docs/guides/speed.md.
+# Writes benchmarks/results.json and docs/pictures/benchmark.png, and prints the tables of docs/guides/benchmarks.md.
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks run
 	$(BIN)/python -m benchmarks plot
 	$(BIN)/python -m benchmarks table
 
-# Measure the recurrent layers beside Keras' layers on JAX or PyTorch, and print a table of docs/guides/speed.md.
+# Measure the recurrent layers beside Keras' layers on JAX or PyTorch, and print a table of docs/guides/benchmarks.md.
 bench-jax: $(STAMP)
 	KERAS_BACKEND=jax $(BIN)/python -m benchmarks.backends
 
@@ -98,6 +98,10 @@ bench-quick: $(STAMP)
 # Trains a character model for two minutes and writes docs/pictures/report.png; needs a Chromium.
 report-picture: $(STAMP)
 	$(BIN)/python -m docs.report_picture
+
+# Writes docs/pictures/axes_*.png, which show the axes that each norm reduces.
+axes-picture: $(STAMP)
+	$(BIN)/python docs/axes_picture.py
 
 # Runs the missing runs of the studies and writes docs/experiments/index.md and docs/experiments/NAME.md.
 # STUDY=NAME runs one study. Takes hours.
