@@ -35,11 +35,8 @@ PENDING = [
     "guides/quantization.md",
     "guides/runtimes.md",
     "guides/serving.md",
-    "guides/speed.md",
     "guides/text.md",
-    "guides/training.md",
     "guides/troubleshooting.md",
-    "design/*.md",
     "about/*.md",
 ]
 

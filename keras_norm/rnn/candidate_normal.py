@@ -16,8 +16,8 @@ class CandidateNormal(keras.initializers.RandomNormal):
 
     With zero biases, inputs of zero keep the states at zero. There a norm divides by sqrt(epsilon),
     and its gradient overflows. The default `stddev` of 1 is the deviation of a kernel norm's
-    output. The states and the slope of tanh then start as in the middle of a sequence
-    (docs/design/index.md).
+    output. The states and the slope of tanh then start as in the middle of a sequence. The page
+    "Zeros at the start" of the documentation has the measurements.
 
     Args:
         mean: mean of the distribution.

@@ -427,7 +427,7 @@ def test_stacked_layers_pass_a_mask_on_if_keras_rnn_does_not(prefix, monkeypatch
 
 @keras.saving.register_keras_serializable("tests")
 class MaskedBidirectional(keras.layers.Bidirectional):
-    """The wrapper of docs/guides/training.md, which sets supports_masking."""
+    """The wrapper of docs/guides/masks.md, which sets supports_masking."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Sides on which layers take padding, as in the table of docs/guides/training.md."""
+"""Sides on which layers take padding, as in the table of docs/guides/masks.md."""
 
 import keras
 import numpy as np
