@@ -33,7 +33,6 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_execution_in_temp = True  # the notebooks write files
 nb_merge_streams = True
-nb_output_stderr = "remove"  # log lines of TensorFlow and of Keras
 nb_output_stderr = "remove"  # TensorFlow's C++ code writes to it at any log level
 
 # Python. Text in single backticks is code, and a link if it names a class or function of the API.
