@@ -30,14 +30,14 @@ PENDING = [
     "guides/ci.md",
     "guides/command_line.md",
     "guides/export.md",
-    "guides/from_*.md",
     "guides/golden_cases.md",
     "guides/quantization.md",
     "guides/runtimes.md",
     "guides/serving.md",
     "guides/text.md",
     "guides/troubleshooting.md",
-    "about/*.md",
+    "about/changelog.md",
+    "about/contributing.md",
 ]
 
 
@@ -45,10 +45,13 @@ def run_shell(example: Example) -> str | None:
     """Run the lines of a block that call `keras-norm`; return the first failure."""
     text = example.parsed.replace("\\\n", " ")
     for line in text.splitlines():
-        words = shlex.split(line, comments=True)
-        if words[:1] == ["keras-norm"]:
+        if line.startswith("keras-norm "):
+            words = shlex.split(line, comments=True)
             expected = example.namespace.pop("status", 0)
-            status = keras_norm_cli.main(words[1:])
+            try:
+                status = keras_norm_cli.main(words[1:])
+            except SystemExit as end:  # --version
+                status = end.code or 0
             if status != expected:
                 return f"exit status {status}: {line}"
     return None

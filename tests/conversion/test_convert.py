@@ -7,7 +7,7 @@ import pytest
 import keras_norm
 from keras_norm import convert, to_keras
 from tests import oracles
-from tests.compat.pages import DOCS, python_blocks
+from tests.compat.pages import GUIDES, python_blocks
 from tests.conversion.models import FEATURES, TIME, MyLSTM, nested, sequences, sequential
 
 RECURRENT = {
@@ -205,7 +205,7 @@ def test_the_page_has_the_printed_table(capsys):
     first = python_blocks("from_keras.md")[0]
     exec(compile(first, "the page", "exec"), {})
     printed = capsys.readouterr().out
-    page = (DOCS / "from_keras.md").read_text()
+    page = (GUIDES / "from_keras.md").read_text()
     table = page.partition("The first call prints:\n\n```\n")[2].partition("```")[0]
     assert printed.startswith(table)
 
