@@ -18,6 +18,7 @@ SOURCES = {
     "export/golden_cases/printable.py": (),
     "export/golden_cases/golden_cases.py": (),
     "export/golden_cases/golden_cases_parser.py": (),
+    "export/golden_cases/unsafe_ops.py": (),
     "export/golden_cases/artifact.py": (),
     "export/golden_cases/verify.py": (),
 }

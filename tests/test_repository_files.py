@@ -55,3 +55,9 @@ def test_the_contact_links_are_addresses_of_the_project():
     config = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml").read_text())
     ours = (PROJECT["urls"]["Documentation"], PROJECT["urls"]["Repository"])
     assert all(link["url"].startswith(ours) for link in config["contact_links"])
+
+
+def test_the_security_page_names_tests_that_exist():
+    paths = re.findall(r"`(tests/[^`]+)`", (ROOT / "SECURITY.md").read_text())
+    assert len(paths) > 5
+    assert [path for path in paths if not (ROOT / path).exists()] == []

@@ -17,6 +17,7 @@ from keras_norm.export.golden_cases.golden_cases_parser import (
     unpack_entry,
 )
 from keras_norm.export.golden_cases.printable import printable_error
+from keras_norm.export.golden_cases.unsafe_ops import describe_unsafe_ops, find_unsafe_ops
 from keras_norm.typing import Arrays
 
 # Golden cases are stored in a SavedModel's folder; beside a TFLite or ONNX file, in a file with its
@@ -184,7 +185,8 @@ def open_artifact(path: pathlib.Path) -> RunSignature:
         A function from a signature's name and its inputs to its outputs.
 
     Raises:
-        GoldenCasesError: the runtime is not installed.
+        GoldenCasesError: the runtime is not installed, or a SavedModel accesses files, the Python
+            process or other machines.
         Exception: any exception of the runtime, if it cannot load the file.
     """
     if path.is_dir():
@@ -197,6 +199,15 @@ def _open_saved_model(path: pathlib.Path) -> RunSignature:
         import tensorflow as tf
     except ImportError as error:
         raise _not_installed(path, "TensorFlow", "tensorflow") from error
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    for graph in saved.meta_graphs:
+        if ops := find_unsafe_ops(graph):
+            raise GoldenCasesError(
+                f"{path} accesses files, the Python process or other machines, so it is not run: "
+                f"{describe_unsafe_ops(ops)}"
+            )
     loaded = tf.saved_model.load(str(path))
 
     def run(signature: str, inputs: Arrays) -> Arrays:

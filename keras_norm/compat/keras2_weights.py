@@ -125,7 +125,7 @@ def _read_hdf5(path: pathlib.Path) -> list[NamedWeight]:
             weights = file.get("model_weights", file)
             if "layer_names" in weights.attrs or "layer_names0" in weights.attrs:
                 return [
-                    NamedWeight(name.partition(":")[0], np.asarray(weights[layer][name]))
+                    NamedWeight(name.partition(":")[0], _read_dataset(weights[layer][name], path))
                     for layer in _read_names(weights, "layer_names")
                     for name in _read_names(weights[layer], "weight_names")
                 ]
@@ -135,6 +135,16 @@ def _read_hdf5(path: pathlib.Path) -> list[NamedWeight]:
         f"'{path}' has no list of the layers, so the order of its weights is unknown. Load the "
         f"model in its old environment, and call {SAVE}."
     )
+
+
+def _read_dataset(dataset: Any, path: pathlib.Path) -> Array:
+    """Read an array that is stored in the file itself: a link may name any file of the computer."""
+    if dataset.file.filename != str(path) or dataset.external or dataset.is_virtual:
+        raise ValueError(
+            f"The weight {dataset.name!r} of '{path}' is stored in another file. Write all weights "
+            "to one file: model.save_weights(path)."
+        )
+    return np.asarray(dataset)
 
 
 def _read_names(group: Any, attribute: str) -> list[str]:

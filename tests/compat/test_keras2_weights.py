@@ -111,6 +111,34 @@ def test_a_file_of_another_format_is_refused_and_not_executed(name, write, reaso
     assert reason in refusal(addons_layer(), tmp_path / name)
 
 
+def link_to_another_file(group, other):
+    group["kernel"] = h5py.ExternalLink(str(other), "/kernel")
+
+
+def store_in_another_file(group, other):
+    group.create_dataset("kernel", (3,), "float64", external=[(str(other), 0, 24)])
+
+
+def map_to_another_file(group, other):
+    layout = h5py.VirtualLayout((3,), "float64")
+    layout[:] = h5py.VirtualSource(str(other), "kernel", (3,))
+    group.create_virtual_dataset("kernel", layout)
+
+
+@pytest.mark.parametrize(
+    "store", [link_to_another_file, store_in_another_file, map_to_another_file]
+)
+def test_a_weight_in_another_file_is_not_read(store, tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["kernel"] = np.ones(3)
+    with h5py.File(tmp_path / "old.h5", "w") as file:
+        file.attrs["layer_names"] = ["rnn"]
+        group = file.create_group("rnn")
+        group.attrs["weight_names"] = ["kernel"]
+        store(group, tmp_path / "other.h5")
+    assert "is stored in another file" in refusal(addons_layer(), tmp_path / "old.h5")
+
+
 def test_a_checkpoint_of_no_keras_model_is_refused(tmp_path):
     # tf.compat.v1 writes no object graph, as the programs of TensorFlow 1.
     tf = pytest.importorskip("tensorflow")

@@ -9,6 +9,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_norm.export import check, compare_versions, export_saved_model, open_runner
 from keras_norm.export.errors import UnsafeOpError, UnsupportedOpError
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
 from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
@@ -79,6 +80,26 @@ def test_open_runner_and_compare_versions_do_not_run_an_unsafe_file(model, tmp_p
             run(path)
         assert list(caught.value.ops) == ["WriteFile"]
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
+
+
+def test_golden_cases_do_not_run_an_unsafe_file(model, tmp_path):
+    good, path = export_saved_model(model, tmp_path / "good"), exported(model, write, tmp_path)
+    cases = read_golden_cases(good)
+    with pytest.raises(GoldenCasesError, match="not run: WriteFile in"):
+        verify(path, cases)
+    assert not (tmp_path / "written").exists()
+
+
+def test_unsafe_ops_of_a_second_graph_are_found(model, tmp_path):
+    """A loader chooses the graph by all tags."""
+    unsafe = exported(model, write, tmp_path) / "saved_model.pb"
+    second = saved_model_pb2.SavedModel.FromString(unsafe.read_bytes()).meta_graphs[0]
+    path = export_saved_model(model, tmp_path / "good")
+    saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    saved.meta_graphs[0].meta_info_def.tags.append("gpu")
+    saved.meta_graphs.append(second)
+    (path / "saved_model.pb").write_bytes(saved.SerializeToString())
+    assert list(SavedModelFile(path).unsafe_ops) == ["WriteFile"]
 
 
 class Writes(keras.layers.Layer):
@@ -182,3 +203,17 @@ def test_a_table_may_be_filled_from_an_asset_only(tmp_path):
 
     op = "InitializeTableFromTextFileV2"
     assert list(changed(path, tmp_path / "changed", read_another).unsafe_ops) == [op]
+
+
+@pytest.mark.parametrize("outside", ["../../secret", "a/../../secret", "/etc/hosts"])
+def test_an_asset_must_be_inside_the_folder(outside, tmp_path):
+    (tmp_path / "words").write_text("a\nb\n")
+    module = Looks(str(tmp_path / "words"))
+    path = tmp_path / "model"
+    tf.saved_model.save(module, str(path), signatures={"serving_default": module.serve})
+
+    def name_another_file(graph):
+        graph.asset_file_def[0].filename = outside
+
+    unsafe = changed(path, tmp_path / "changed", name_another_file).unsafe_ops
+    assert unsafe == {"asset": [outside]}

@@ -3,8 +3,7 @@
 import functools
 import os
 import pathlib
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import tensorflow as tf
@@ -14,22 +13,13 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.errors import UnsafeOpError
 from keras_norm.export.golden_cases.artifact import resolve_version
+from keras_norm.export.golden_cases.unsafe_ops import (
+    describe_unsafe_ops,
+    find_unsafe_ops,
+    nodes_with_functions,
+)
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
-
-# Matches the names of operations that access files, the Python process or other machines.
-UNSAFE = re.compile(
-    r"(Read|Write|Whole)File|MatchingFiles|TextFile|TextLine|FileSystem|FileWriter|DbWriter"
-    r"|SummaryWriter|Write\w*Summary|ImportEvent|Save|Restore|MergeV2Checkpoints|LoadAndRemapMatrix"
-    r"|LoadDataset|RecordInput|Record(Reader|Dataset)|ToTFRecord|CSVDataset|LMDB|Sql"
-    r"|Snapshot\w*Dataset|SnapshotChunk|CacheDataset|DumpTensor|Debug(Identity|Nan|Numeric)"
-    r"|PyFunc|Rpc|DataService|RegisterDataset|RemoteCall|Collective|Send|Recv"
-)
-# The operations that save and restore the variables of every SavedModel.
-SAVER_OPS = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])
-# Operations that fill a lookup table from an asset of the SavedModel. The asset's path is an
-# argument of the function that runs the operation.
-TABLE_FROM_ASSET = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
 
 # Characters in a path that TensorFlow's loader reads as a pattern of file names.
 PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
@@ -59,7 +49,7 @@ class SavedModelFile:
         graphs = [graph for graph in saved.meta_graphs if "serve" in graph.meta_info_def.tags]
         if not graphs:
             raise ValueError(f"{file} has no graph for serving (tag serve)")
-        self._graph = graphs[0]
+        self._graph, self._graphs = graphs[0], saved.meta_graphs
 
     @property
     def signatures(self) -> list[str]:
@@ -131,22 +121,13 @@ class SavedModelFile:
     def unsafe_ops(self) -> dict[str, list[str]]:
         """The operations that access files, the Python process or other machines.
 
-        Two kinds of operations are excluded: operations that save and restore variables, if only
-        the saver calls them; and operations that fill a lookup table from an asset.
-
-        Operation -> names of its nodes.
+        Operation -> names of its nodes, of all graphs in the file: a loader may choose another
+        graph than this class.
         """
         found: dict[str, list[str]] = {}
-        saver = self._saver_only
-        for function, node in self._nodes_with_functions():
-            if not _is_unsafe(node):
-                continue
-            if node.op in SAVER_OPS and (function.signature.name or node.name) in saver:
-                continue
-            arguments = {argument.name for argument in function.signature.input_arg}
-            if node.op in TABLE_FROM_ASSET and node.input[1] in arguments:
-                continue
-            found.setdefault(node.op, []).append(node.name)
+        for graph in self._graphs:
+            for op, nodes in find_unsafe_ops(graph).items():
+                found.setdefault(op, []).extend(nodes)
         return found
 
     @property
@@ -191,48 +172,7 @@ class SavedModelFile:
         return inputs, outputs
 
     def _nodes(self) -> Iterator[node_def_pb2.NodeDef]:
-        return (node for _, node in self._nodes_with_functions())
-
-    def _nodes_with_functions(
-        self,
-    ) -> Iterator[tuple[function_pb2.FunctionDef, node_def_pb2.NodeDef]]:
-        """Yield (function, node) for every node; a node outside functions has an empty function."""
-        outside = function_pb2.FunctionDef()
-        yield from ((outside, node) for node in self._graph.graph_def.node)
-        for function in self._graph.graph_def.library.function:
-            yield from ((function, node) for node in function.node_def)
-
-    @property
-    def _saver_only(self) -> set[str]:
-        """Names of the functions and graph nodes that run only to save and restore variables."""
-        saver = self._graph.saver_def
-        own = self._required_by([saver.save_tensor_name, saver.restore_op_name])
-        signatures = self._graph.signature_def.values()
-        others = [tensor.name for s in signatures for tensor in s.outputs.values()]
-        others += self._graph.object_graph_def.concrete_functions
-        return own - self._required_by([*others, *(self._requirements.keys() - own)])
-
-    def _required_by(self, names: Iterable[str]) -> set[str]:
-        """Return the given nodes and functions, and all nodes and functions that they run."""
-        found: set[str] = set()
-        pending = [name.lstrip("^").partition(":")[0] for name in names]
-        while pending:
-            if (name := pending.pop()) not in found:
-                found.add(name)
-                pending += self._requirements.get(name, ())
-        return found
-
-    @functools.cached_property
-    def _requirements(self) -> dict[str, set[str]]:
-        """Map each function or graph node to the functions and graph nodes that it needs."""
-        functions = {f.signature.name for f in self._graph.graph_def.library.function}
-        found: dict[str, set[str]] = {}
-        for function, node in self._nodes_with_functions():
-            needs = found.setdefault(function.signature.name or node.name, set())
-            needs |= functions & {node.op, *_function_names(node)}
-            if not function.signature.name:
-                needs |= {name.lstrip("^").partition(":")[0] for name in node.input}
-        return found
+        return (node for _, node in nodes_with_functions(self._graph))
 
 
 def refuse_unsafe(file: SavedModelFile) -> None:
@@ -242,10 +182,10 @@ def refuse_unsafe(file: SavedModelFile) -> None:
         file: the SavedModel.
     """
     if ops := file.unsafe_ops:
-        listed = "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
         raise UnsafeOpError(
             f"{file.path} accesses files, the Python process or other machines, so it is not run: "
-            f"{listed}. Run it only if you trust its origin: tf.saved_model.load(path)",
+            f"{describe_unsafe_ops(ops)}. Run it only if you trust its origin: "
+            "tf.saved_model.load(path)",
             ops,
         )
 
@@ -280,20 +220,6 @@ def require_literal(path: pathlib.Path) -> pathlib.Path:
             f"not find its weights; received {path}. Choose another path"
         )
     return path
-
-
-def _is_unsafe(node: node_def_pb2.NodeDef) -> bool:
-    """Return whether a node accesses files, the Python process or other machines."""
-    if node.op == "PrintV2" and "output_stream" in node.attr:
-        return bool(node.attr["output_stream"].s.startswith(b"file:"))
-    return UNSAFE.search(node.op) is not None
-
-
-def _function_names(node: node_def_pb2.NodeDef) -> Iterator[str]:
-    """Yield the names of the functions that a node calls, such as the body of a loop."""
-    for attribute in node.attr.values():
-        yield attribute.func.name
-        yield from (function.name for function in attribute.list.func)
 
 
 def _must_compile(item: function_pb2.FunctionDef | node_def_pb2.NodeDef) -> bool:
