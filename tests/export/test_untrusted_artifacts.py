@@ -2,12 +2,15 @@
 
 import dataclasses
 import html.parser
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export import RunnerError, check, export_onnx, open_runner
+from keras_norm.export import RunnerError, check, export_onnx, export_tflite, open_runner
 from keras_norm.export.results.artifact_result import Cost, Metric, PropertyResult
 from keras_norm.export.results.check_result import Finding, LayerStatistics, TrainInferenceGap
 from tests.export import models
@@ -35,6 +38,20 @@ def test_a_tflite_file_cannot_call_an_op_of_tensorflow_that_writes_a_file(tmp_pa
         run({"x": X})
     assert not check(models.dense(), path, X)
     assert not (tmp_path / "written").exists()
+
+
+def test_the_command_and_its_workers_import_no_module_of_the_working_directory(tmp_path):
+    model = models.dense()
+    model.save(tmp_path / "model.keras")
+    export_tflite(model, tmp_path / "model.tflite")
+    np.save(tmp_path / "x.npy", X)
+    for name in ("json", "keras", "numpy", "worker_protocol"):
+        (tmp_path / f"{name}.py").write_text("open('imported', 'w')")
+    command = pathlib.Path(sys.executable).with_name("keras-norm")
+    arguments = ["check", "model.keras", "model.tflite", "--data", "x.npy"]
+    done = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "imported").exists()
 
 
 @pytest.mark.parametrize("inside", [True, False])
