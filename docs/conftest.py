@@ -36,8 +36,6 @@ PENDING = [
     "guides/serving.md",
     "guides/text.md",
     "guides/troubleshooting.md",
-    "about/changelog.md",
-    "about/contributing.md",
 ]
 
 

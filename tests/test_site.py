@@ -1,0 +1,53 @@
+"""Pages of the site are short. `make docs` finds broken links; `pytest docs` runs the code."""
+
+import pathlib
+import re
+
+import nbformat
+import pytest
+
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
+NOTEBOOKS = sorted(DOCS.glob("tutorials/*.ipynb"))
+PAGES = sorted(
+    page
+    for folder in ("", "about", "design", "guides", "tutorials")
+    for page in (DOCS / folder).glob("*.md")
+)
+
+
+def name(page: pathlib.Path) -> str:
+    return page.relative_to(DOCS).as_posix()
+
+
+def text_of(page: pathlib.Path) -> str:
+    """Return the text of a page or of a notebook, without comments that readers do not see."""
+    if page.suffix == ".ipynb":
+        return "\n".join(cell.source for cell in nbformat.read(page, as_version=4).cells)
+    return re.sub(r"<!--.*?-->", "", page.read_text("utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *NOTEBOOKS], ids=name)
+def test_a_page_has_at_most_1200_words(page: pathlib.Path) -> None:
+    assert len(text_of(page).split()) <= 1200
+
+
+def test_the_first_page_has_at_most_300_words() -> None:
+    assert len(text_of(DOCS / "index.md").split()) <= 300
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_tables_have_at_most_six_columns(page: pathlib.Path) -> None:
+    rows = [line for line in text_of(page).splitlines() if line.startswith("|")]
+    assert all(row.replace(r"\|", "").count("|") <= 7 for row in rows)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=name)
+def test_a_notebook_is_stored_without_outputs(notebook: pathlib.Path) -> None:
+    cells = nbformat.read(notebook, as_version=4).cells
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=name)
+def test_a_notebook_has_a_link_that_opens_it_in_colab(notebook: pathlib.Path) -> None:
+    address = f"/keras-norm/keras-norm/blob/main/docs/{name(notebook)})"
+    assert address in nbformat.read(notebook, as_version=4).cells[0].source
