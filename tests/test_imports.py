@@ -1,4 +1,4 @@
-"""Imports run in one direction (docs/design/layout.md), and only the listed modules use TensorFlow."""
+"""Imports run in one direction (docs/design/layout.md); only the listed modules use TensorFlow."""
 
 import ast
 import graphlib

@@ -2,9 +2,13 @@
 
 import pathlib
 import re
+import types
 
 import nbformat
 import pytest
+
+import keras_norm
+from keras_norm import export
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 NOTEBOOKS = sorted(DOCS.glob("tutorials/*.ipynb"))
@@ -51,3 +55,12 @@ def test_a_notebook_is_stored_without_outputs(notebook: pathlib.Path) -> None:
 def test_a_notebook_has_a_link_that_opens_it_in_colab(notebook: pathlib.Path) -> None:
     address = f"/keras-norm/keras-norm/blob/main/docs/{name(notebook)})"
     assert address in nbformat.read(notebook, as_version=4).cells[0].source
+
+
+@pytest.mark.parametrize(
+    "module", [keras_norm, keras_norm.compat, export], ids=lambda m: m.__name__
+)
+def test_every_public_name_has_an_api_page(module: types.ModuleType) -> None:
+    pages = "\n".join(page.read_text("utf-8") for page in DOCS.glob("api/*.md"))
+    listed = set(re.findall(r"^   (\w+)$", pages, re.MULTILINE))
+    assert set(module.__all__) - {"__version__", "compat", "export"} <= listed
