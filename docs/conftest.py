@@ -26,16 +26,11 @@ import keras_norm_cli
 
 # Pages whose blocks still run in tests/export/test_docs.py, tests/compat/test_pages.py, ...
 PENDING = [
-    "guides/check.md",
-    "guides/ci.md",
-    "guides/command_line.md",
     "guides/export.md",
-    "guides/golden_cases.md",
     "guides/quantization.md",
     "guides/runtimes.md",
     "guides/serving.md",
     "guides/text.md",
-    "guides/troubleshooting.md",
 ]
 
 

@@ -29,7 +29,7 @@ TOLERANCES = {
 INTEGER_SHARE = 0.25
 # Rounding errors grow with layers * sqrt(timesteps). In float32 and float64, the default atol grows
 # with this product above 10. At 10, the measured difference of float32 from float64 is an eighth of
-# the default atol (docs/guides/check.md).
+# the default atol (docs/design/check.md).
 REACH = 10.0
 
 
