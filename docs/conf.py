@@ -43,8 +43,8 @@ autosummary_generate = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 napoleon_custom_sections = [("Call arguments", "params_style"), "Weights", "Equation"]
-maximum_signature_line_length = 80
 add_module_names = False
 python_display_short_literal_types = True
 

@@ -62,7 +62,18 @@ class Printed(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Report(Printed, CheckResult):
-    """The result of `keras_norm.export.check` as a report; falsy when any check failed."""
+    """The result of `keras_norm.export.check` as a report; falsy when any check failed.
+
+    A notebook shows the report as a table. `keras_norm.export.check` creates it, so the
+    constructor is not documented.
+
+    Attributes:
+        model: name of the Keras model.
+        artifacts: one result for every artifact and runtime.
+        gap: the difference between training mode and inference mode.
+        findings: observations with advice.
+        notes: tests that were left out, with the reasons.
+    """
 
     def __repr__(self) -> str:
         return f"<Report of {self.model!r}: {self.verdict}>"
@@ -77,10 +88,10 @@ class Report(Printed, CheckResult):
     def plot(self) -> "Figure":
         """Draw the differences from the Keras model over the timesteps, with the tolerance.
 
-        Each output has its own axes, and each artifact a line: the largest |difference| over all
-        samples and units at each timestep. Outputs without timesteps are drawn over their units.
-        A dashed line is the tolerance at the output's largest value. For 8-bit files it is the
-        limit of the root mean square, which single values may exceed.
+        Each output has its own axes, and each artifact a line: the largest absolute difference over
+        all samples and units at each timestep. Outputs without timesteps are drawn over their
+        units. A dashed line is the tolerance at the output's largest value. For 8-bit files it is
+        the limit of the root mean square, which single values may exceed.
 
         Returns:
             A figure of Matplotlib. A notebook shows it; `figure.savefig("differences.png")` writes
@@ -91,9 +102,8 @@ class Report(Printed, CheckResult):
             ImportError: Matplotlib is not installed.
 
         Example:
-        ```python
-        check(model, ["served", "model.tflite"], x_test).plot().savefig("differences.png")
-        ```
+            >>> path = export_saved_model(model, "served")
+            >>> check(model, path, x_test).plot().savefig("differences.png")
         """
         return plot_differences(self)
 
