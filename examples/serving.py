@@ -1,7 +1,8 @@
 """Train an LSTM on handwritten digits, serve it with TensorFlow Serving, and check the server.
 
 `python -m examples.serving export --to build/served` takes 15 seconds, and prints how to start
-a server. The command `check` compares the server with the model. docs/guides/serving.md has more.
+a server. The command `check` compares the server with the model. The guide "Serve a model with
+TensorFlow Serving" has more.
 """
 
 import argparse

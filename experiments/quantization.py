@@ -4,7 +4,7 @@ The models classify handwritten digits, read row by row, and questions (TREC). T
 environment variable KERAS_NORM_DATA to name a folder with `sentence_classification`. The models
 are trained, exported in every way, and evaluated on test data.
 
-`python -m experiments.quantization` prints the table of docs/guides/quantization.md. With
+`python -m experiments.quantization` prints a table of docs/design/quantized_files.md. With
 `--streams` it prints the tables of single-step files on whole sequences: digits, questions by
 characters, and MNIST by four pixels at a time.
 """

@@ -28,8 +28,8 @@ def assert_consistent(
 ) -> Report:
     """Export a model to temporary files and raise AssertionError if a file fails the check.
 
-    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
-    PyTorch" in `docs/guides/export.md`.
+    With another backend than TensorFlow, a child process runs this function: see the guide
+    "Export models trained on JAX or PyTorch".
 
     Args:
         model: a functional or built Sequential model.

@@ -74,8 +74,8 @@ def check(
     (`keras_norm.export.compare.quantization_tolerance`). The check restores every variable of the
     model. It makes the inputs once and uses them for all artifacts.
 
-    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
-    PyTorch" in `docs/guides/export.md`.
+    With another backend than TensorFlow, a child process runs this function: see the guide
+    "Export models trained on JAX or PyTorch".
 
     Args:
         model: a functional or Sequential model.

@@ -1,4 +1,4 @@
-"""Run examples/serving.py and docs/guides/serving.md with a fake TensorFlow Serving."""
+"""Run examples/serving.py and the guides about serving with a fake TensorFlow Serving."""
 
 import contextlib
 import json
@@ -18,7 +18,8 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from tests.examples import servers
 from tests.export import models, text_models
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "guides" / "serving.md"
+ROOT = pathlib.Path(__file__).parents[2]
+PAGES = [ROOT / "docs" / "guides" / name for name in ("serving.md", "serving_clients.md")]
 
 
 @pytest.fixture(scope="module")
@@ -102,14 +103,31 @@ def assert_response_equals(shown, response):
         assert response == shown
 
 
+def code_blocks():
+    """Yield language and text of the pages' blocks, in the order of the pages."""
+    for page in PAGES:
+        yield from re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def assert_configuration_is_valid(text):
+    """Parse a list of models, a model of such a list, or settings of the batches."""
+    if "config" in text:
+        whole = text if "config_list" in text else f"model_config_list {{ {text} }}"
+        text_format.Parse(whole, model_server_config_pb2.ModelServerConfig())
+    else:
+        assert re.fullmatch(r"(\w+ \{ value: \d+ \}\n)+", text)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_the_blocks_of_the_page_run(tmp_path, monkeypatch):
+def test_the_blocks_of_the_pages_run(tmp_path, monkeypatch):
+    shutil.copy(serving.__file__, tmp_path / "client.py")  # as the page says
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
-    names, output, ports = {}, "", {}
+    names, output, ports = {}, None, {}
     version = tmp_path / "served" / "tagger" / "1"
     with contextlib.ExitStack() as stack:
-        for kind, block in re.findall(r"```(\w+)\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        for kind, block in code_blocks():
             if version.is_dir() and not ports:
                 running = servers.fake_server({"tagger": {1: version}}, {"tagger": {"stable": 1}})
                 rest, rpc = stack.enter_context(running)
@@ -120,16 +138,16 @@ def test_the_blocks_of_the_page_run(tmp_path, monkeypatch):
             for address, test_address in ports.items():
                 block = block.replace(address, test_address)
             if kind == "python":
-                exec(compile(block, PAGE.name, "exec"), names)
+                exec(compile(block, "serving", "exec"), names)
             elif block.startswith("curl"):
                 output = subprocess.run(
                     ["bash", "-c", block], check=True, capture_output=True, text=True
                 ).stdout
             elif kind == "json":
                 assert_response_equals(json.loads(block), json.loads(output))
-            elif kind == "text" and "config" in block:
-                whole = block if "config_list" in block else f"model_config_list {{ {block} }}"
-                text_format.Parse(whole, model_server_config_pb2.ModelServerConfig())
-            elif kind == "text":
+            elif kind == "text" and "DT_FLOAT" in block:
                 assert block == output
+            elif kind == "text":
+                assert_configuration_is_valid(block)
+    assert names["report"]
     assert (tmp_path / "served" / "tagger" / "2" / "saved_model.pb").is_file()

@@ -1,7 +1,7 @@
 """Models of the architectures that keras.io/examples and Keras' guides publish, at their sizes.
 
 `python -m tests.export.keras_examples` exports each with one line, checks both files, and prints
-the table of docs/guides/export.md.
+the table of docs/guides/keras_layers.md.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""The script behind the table of keras.io's models in docs/guides/export.md."""
+"""The script behind the table of keras.io's models in docs/guides/keras_layers.md."""
 
 import pytest
 

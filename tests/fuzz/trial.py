@@ -157,7 +157,7 @@ def _findings(report: Report, model: keras.Model) -> list[Failure]:
 
 
 def _is_documented(error: Exception) -> bool:
-    """Return whether an export was refused for an unsupported operation (docs/guides/export.md)."""
+    """Return whether an export was refused for an unsupported operation."""
     return isinstance(error, UnsupportedOpError)
 
 

@@ -63,8 +63,8 @@ def export_onnx(
     file in ONNX Runtime, with at least two batch sizes and lengths, and compares its outputs with
     the Keras model's. Only a file that passes is moved to `path`.
 
-    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
-    PyTorch" in `docs/guides/export.md`.
+    With another backend than TensorFlow, a child process runs this function: see the guide
+    "Export models trained on JAX or PyTorch".
 
     Args:
         model: a functional or a built sequential model.

@@ -68,8 +68,8 @@ def export_saved_model(
     that polls the folder therefore never sees an incomplete model. The exporter skips this
     comparison if `samples` is None and the model refuses random inputs: it logs a warning.
 
-    With another backend than TensorFlow, a child process runs this function: see "Models of JAX and
-    PyTorch" in `docs/guides/export.md`.
+    With another backend than TensorFlow, a child process runs this function: see the guide
+    "Export models trained on JAX or PyTorch".
 
     Args:
         model: a functional or a built sequential model.
