@@ -1,8 +1,7 @@
 """Train an LSTM on handwritten digits, serve it with TensorFlow Serving, and check the server.
 
 `python -m examples.serving export --to build/served` takes 15 seconds, and prints how to start
-a server. The command `check` compares the server with the model. The guide "Serve a model with
-TensorFlow Serving" has more.
+a server. The command `check` compares the server with the model.
 """
 
 import argparse

@@ -6,7 +6,6 @@ the table of docs/guides/keras_layers.md.
 
 import pathlib
 import tempfile
-import time
 from collections.abc import Callable
 
 import keras
@@ -153,10 +152,9 @@ def row(make: Callable[[], keras.Model], folder: pathlib.Path) -> str:
     keras.utils.set_random_seed(0)
     model, files, said = make(), [], []
     for export, name in ((export_saved_model, "m"), (export_tflite, "m.tflite")):
-        start = time.perf_counter()
         try:
             files.append(export(model, folder / name))
-            said.append(f"{time.perf_counter() - start:.0f} s")
+            said.append("written")
         except UnsupportedOpError:
             said.append("refused")
     report = check(model, files, draw(model), batch_sizes=[1, 3])
