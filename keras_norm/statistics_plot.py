@@ -40,11 +40,11 @@ def plot_statistics(model: keras.Layer) -> "Figure":
         ImportError: Matplotlib is not installed.
 
     Example:
-    >>> layer = BatchNormLSTM(4, max_timesteps=10)
-    >>> _ = layer(np.random.default_rng(0).normal(size=(32, 10, 3)), training=True)
-    >>> figure = plot_statistics(layer)
-    >>> [axes.get_ylabel() for axes in figure.axes[:2]]
-    ['moving mean', 'moving variance']
+        >>> layer = BatchNormLSTM(4, max_timesteps=10)
+        >>> _ = layer(np.random.default_rng(0).normal(size=(32, 10, 3)), training=True)
+        >>> figure = plot_statistics(layer)
+        >>> [axes.get_ylabel() for axes in figure.axes[:2]]
+        ['moving mean', 'moving variance']
 
     Reference:
         Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.

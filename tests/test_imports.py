@@ -20,7 +20,8 @@ ORDER = ["ops", "layers", "rnn", "recalibration and compat", "export", *EXPORT_P
 ORDER += ["commands", "cli", "examples and benchmarks", "experiments"]
 
 BESIDE_RECALIBRATION = {"recalibration", "compat", "clone", "named_layers", "substitution"}
-BESIDE_RECALIBRATION |= {"conversion", "time_distributed", "new_figure", "statistics_plot"}
+BESIDE_RECALIBRATION |= {"conversion", "time_distributed", "new_figure", "progress"}
+BESIDE_RECALIBRATION |= {"statistics_plot"}
 
 # Packages without Keras and TensorFlow, transitively.
 NUMPY_ALONE = ["keras_norm.export.compare", "keras_norm.export.results"]

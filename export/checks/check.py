@@ -24,11 +24,13 @@ from keras_norm.export.checks.subject import Subject, open_subjects
 from keras_norm.export.checks.train_inference_gap import judge_gap
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.formats.artifact_format import Source
+from keras_norm.export.golden_cases.printable import printable
 from keras_norm.export.model.keras_runner import restored_variables
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.packages import installed_versions
 from keras_norm.export.report.report import Report
 from keras_norm.export.results.artifact_result import ArtifactResult
+from keras_norm.progress import Progress
 
 
 @runs_on_tensorflow
@@ -139,20 +141,24 @@ def check(
             "run a row with other rows in its batch. Received 1."
         )
     found = sources(artifacts, model)
-    with restored_variables(model):
+    with restored_variables(model), Progress("check", len(found) + 4) as progress:
+        progress.step("running the Keras model")
         plan = make_plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
             # Run one batch, to raise ValueError for wrong labels before the comparison.
             next(run_batches(first, plan.run, plan.batch))
         clone = ModelClone(model)
         with open_subjects(found, plan) as subjects:
+            progress.step("comparing the outputs")
             comparison = DataComparison(model, plan.run, clone, subjects, rtol, plan.batch)
             measured = merge(map(comparison, parts))
             judge = Judge(plan, measured, rtol, atol)
             judge.require_comparison()
-            checked = [_check_artifact(subject, judge) for subject in subjects]
+            checked = [_check_artifact(subject, judge, progress) for subject in subjects]
+        progress.step("testing the Keras model")
         keras_result = _check_keras_model(model, clone, judge)
         results, unsupported = _replace_optional_errors(list(zip(found, checked, strict=True)))
+        progress.step("searching for the causes of differences")
         excused: tuple[str, ...] = ()
         if rtol is None and atol is None:
             results, excused = excuse_rounding(model, results, plan)
@@ -182,7 +188,8 @@ def _require_number(name: str, value: float | None) -> None:
         )
 
 
-def _check_artifact(subject: Subject, judge: Judge) -> ArtifactResult:
+def _check_artifact(subject: Subject, judge: Judge, progress: Progress) -> ArtifactResult:
+    progress.step(f"testing {printable(subject.source.name)}")
     subject.record()
     return judge.artifact(subject, measure_properties(subject, judge.tolerances(subject)))
 

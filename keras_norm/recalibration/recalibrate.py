@@ -11,6 +11,7 @@ from keras import ops
 from keras_norm.clone import clone_for_statistics
 from keras_norm.keras_internals import reason
 from keras_norm.named_layers import batch_norms, named_layers
+from keras_norm.progress import Progress
 from keras_norm.recalibration.batches import batches_of, require_steps
 from keras_norm.recalibration.layer_statistics import LayerStatistics, assign_all
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
@@ -153,17 +154,14 @@ class Recalibrator:
         # size too: a Sequential model stores the batch size of its first call.
         inputs = getattr(self._model, "inputs", None) if self._stateful else None
         batch_size = inputs[0].shape[0] if inputs else None
-        for x in islice(batches_of(self._model, data, batch_size), steps):
-            try:
-                self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
-            except Exception as error:
-                # Layers raise exceptions of any class. Keep three lines of the exception's message,
-                # without TensorFlow's list of graph nodes, which begins with a tab.
-                why = " ".join(reason(error).split("\n\t")[0].splitlines()[:3])
-                raise ValueError(f"The model cannot process the data: {why}") from error
-            for total in totals:
-                total.add_batch()
-            used += 1
+        batches = islice(batches_of(self._model, data, batch_size), steps)
+        with Progress("recalibrate", steps) as progress:
+            for x in batches:
+                progress.step()
+                self._run_batch(x)
+                for total in totals:
+                    total.add_batch()
+                used += 1
         if not used:
             raise ValueError("The data contain no batch. Give at least one batch.")
         if steps is not None and used < steps:
@@ -175,6 +173,16 @@ class Recalibrator:
             total.require_statistics()
         assign_all([pair for total in totals for pair in total.new_statistics()])
         return used
+
+    def _run_batch(self, x: Nest) -> None:
+        """Run the clone on a batch, so that it updates its statistics."""
+        try:
+            self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
+        except Exception as error:
+            # Layers raise exceptions of any class. Keep three lines of the exception's message,
+            # without TensorFlow's list of graph nodes, which begins with a tab.
+            why = " ".join(reason(error).split("\n\t")[0].splitlines()[:3])
+            raise ValueError(f"The model cannot process the data: {why}") from error
 
     def _compile(self) -> Run:
         """Return a function that runs the cloned model with training=True, compiled as in `fit`."""
