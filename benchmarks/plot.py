@@ -1,6 +1,7 @@
 """Figure of the results: time relative to Keras' layers, and growth with the length."""
 
 import pathlib
+import textwrap
 
 import matplotlib.axes
 import matplotlib.figure
@@ -33,15 +34,17 @@ def plot(results: Results, path: pathlib.Path) -> None:
             "The results have none of the suites that the figure shows. Run "
             "`python -m benchmarks run` without --only."
         )
-    figure = matplotlib.figure.Figure(figsize=(11, 6.2), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[2.1, 1])
-    _use_cases(left, results)
-    _growth(right, results)
-    for axes in (left, right):
+    figure = matplotlib.figure.Figure(figsize=(6.4, 10), layout="constrained")  # for phones too
+    halves = figure.subfigures(2, 1, height_ratios=[1.6, 1])
+    upper, lower = (half.subplots() for half in halves)
+    _use_cases(upper, results)
+    _growth(lower, results)
+    for axes in (upper, lower):
         axes.spines[["top", "right"]].set_visible(False)
-    legend = left.get_legend_handles_labels()
-    figure.legend(*legend, loc="outside lower left", ncols=len(STYLES) + 1, frameon=False)
-    figure.suptitle(describe(results.machine), fontsize=8, color="dimgray", x=0.01, ha="left")
+    legend = upper.get_legend_handles_labels()
+    halves[0].legend(*legend, loc="outside upper left", ncols=3, frameon=False, fontsize=11)
+    machine = textwrap.fill(describe(results.machine), 80)
+    halves[1].supxlabel(machine, fontsize=8, color="dimgray", x=0.01, ha="left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
 
@@ -65,16 +68,16 @@ def _use_cases(axes: matplotlib.axes.Axes, results: Results) -> None:
     axes.axvline(1, color="black", linewidth=1, label="keras.layers.LSTM, GRU")
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_yticks(range(len(rows)), [f"{use.stage}: {use.call}" for use in rows], fontsize=9)
+    axes.set_yticks(range(len(rows)), [f"{use.stage}: {use.call}" for use in rows], fontsize=11)
     axes.invert_yaxis()
     axes.grid(color="gainsboro", linewidth=0.6)
-    axes.set_xlabel("time relative to the Keras layer (left is faster)")
-    axes.set_title("Common uses", loc="left", fontsize=11)
+    axes.set_xlabel("time / time of the Keras layer (left is faster)", fontsize=11)
+    axes.set_title("Common uses", loc="left", fontsize=13)
 
 
 def _growth(axes: matplotlib.axes.Axes, results: Results) -> None:
     """Draw times over lengths on logarithmic axes; time ~ T is a line of slope 1."""
-    axes.set_title("Growth with the length", loc="left", fontsize=11)
+    axes.set_title("Growth with the length", loc="left", fontsize=13)
     if not results.of("growth"):
         axes.text(0.5, 0.5, "not measured", ha="center", color="dimgray")
         return
@@ -95,5 +98,5 @@ def _growth(axes: matplotlib.axes.Axes, results: Results) -> None:
     batch, _, inputs, units = measured[0].shape
     axes.set(xlabel=f"T at (B, D, H) = ({batch}, {inputs}, {units})", ylabel="milliseconds")
     axes.grid(color="gainsboro", linewidth=0.6)
-    axes.set_ylim(top=3 * axes.get_ylim()[1])  # space for the legend
-    axes.legend(frameon=False, fontsize=8, loc="upper left", handlelength=3)
+    axes.set_ylim(top=12 * axes.get_ylim()[1])  # space for the legend
+    axes.legend(frameon=False, fontsize=11, loc="upper left", handlelength=3)
