@@ -1,0 +1,79 @@
+"""The noise suppressor: its sounds, its measure, its model, and the whole program."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from examples import denoise
+
+
+@pytest.fixture
+def model(monkeypatch):
+    monkeypatch.setattr(denoise, "UNITS", 4)
+    keras.utils.set_random_seed(0)
+    return denoise.build()
+
+
+@pytest.fixture
+def inputs():
+    return np.random.default_rng(0).normal(size=(2, 6, 257)).astype("float32")
+
+
+@pytest.mark.parametrize("make", [denoise.voice, denoise.noise])
+def test_a_sound_is_finite_and_not_silent(make):
+    sound = make(np.random.default_rng(0), 4096)
+    assert sound.shape == (4096,)
+    assert np.all(np.isfinite(sound))
+    assert sound.std() > 0
+
+
+def test_equal_seeds_make_equal_sounds_and_other_seeds_make_other_sounds():
+    first, again, other = (denoise.mix(seed, 1, 20) for seed in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_ratio_of_noisy_sounds_is_between_its_limits(seed):
+    noisy, clean = denoise.mix(seed, 1, 100)
+    assert noisy.shape == clean.shape == (1, 100, 257)
+    # Half a frame at either end is not complete in the sounds, so the limits are a little wider.
+    assert -6 < denoise.snr(noisy, clean) < 11
+
+
+def test_an_error_of_a_tenth_of_the_sound_is_20_db():
+    _, clean = denoise.mix(0, 2, 30)
+    assert denoise.snr(1.1 * clean, clean) == pytest.approx(20, abs=1e-3)
+
+
+def test_the_ideal_mask_removes_noise():
+    noisy, clean = denoise.mix(0, 4, 100)
+    mask = np.clip(np.real(clean / noisy), 0, 1)
+    assert denoise.snr(noisy * mask, clean) > denoise.snr(noisy, clean) + 8
+
+
+def test_the_mask_does_not_depend_on_the_loudness(model, inputs):
+    np.testing.assert_allclose(model(inputs + 3), model(inputs), atol=1e-5)
+
+
+def test_the_mask_of_a_frame_does_not_depend_on_later_frames(model, inputs):
+    changed = np.concatenate([inputs[:, :4], -inputs[:, 4:]], axis=1)
+    np.testing.assert_array_equal(model(changed)[:, :4], model(inputs)[:, :4])
+
+
+@pytest.mark.slow
+def test_the_files_remove_as_much_noise_as_the_model(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("tflite_micro")
+    mix = denoise.mix
+    monkeypatch.setattr(denoise, "UNITS", 32)
+    monkeypatch.setattr(denoise, "mix", lambda seed, count, frames: mix(seed, count, 150))
+    assert denoise.main(["--out", str(tmp_path), "--epochs", "30", "--samples", "60"]) == 0
+    ratios = dict(re.findall(r"^(.+) (-?\d+\.\d+) dB$", capsys.readouterr().out, re.MULTILINE))
+    noisy, expected = (float(ratios.pop(name)) for name in ("noisy", "Keras"))
+    assert expected > noisy + 1
+    assert len(ratios) == 6
+    np.testing.assert_allclose(list(map(float, ratios.values())), expected, atol=0.2)
+    names = ("float32.tflite", "int16x8.tflite", "int8.tflite")
+    assert all((tmp_path / name).is_file() for name in names)
