@@ -8,7 +8,7 @@ from typing import Any, Self
 import rich.console
 import rich.progress
 
-# Seconds before a bar is shown, and seconds between two updates in a notebook.
+# Seconds before a bar is shown, and seconds between two updates without a text.
 DELAY, INTERVAL = 1.0, 0.2
 
 
@@ -69,10 +69,12 @@ class _TerminalBar:
             rich.progress.TimeElapsedColumn(),
         )
         self._progress = rich.progress.Progress(*columns, console=console, transient=True)
-        self._task = self._progress.add_task("", total=None)
-        self._progress.start()
+        self._task: rich.progress.TaskID | None = None
 
     def show(self, text: str, done: int, total: int | None) -> None:
+        if self._task is None:
+            self._task = self._progress.add_task(text, completed=done, total=total)
+            self._progress.start()
         self._progress.update(self._task, description=text, completed=done, total=total)
 
     def remove(self) -> None:
