@@ -49,10 +49,11 @@ def convert(
 
     Kernels and biases keep their values, and the new gammas and betas have their initial values. A
     norm changes the outputs, so the model loses accuracy until it is trained on. A new model that
-    is trained anew may end better (docs/guides/from_keras.md has figures). With `norm=None` all
-    outputs stay equal. A GRU with a norm has one bias: the bias of U h in its candidate becomes the
-    beta of `recurrent_candidate_norm`, and is dropped if there is no such beta. If the candidate's
-    bias is zero, as in an untrained layer, the new layer keeps its own initial bias there.
+    is trained anew may end better: see the guide "From Keras layers to normalized layers". With
+    `norm=None` all outputs stay equal. A GRU with a norm has one bias: the bias of U h in its
+    candidate becomes the beta of `recurrent_candidate_norm`, and is dropped if there is no such
+    beta. If the candidate's bias is zero, as in an untrained layer, the new layer keeps its own
+    initial bias there.
 
     Args:
         model: a built model that Keras can rebuild from its config. It is not changed.
@@ -245,9 +246,9 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
             raise ValueError(
                 f"{type(layers[path]).__name__} '{path}' is created by the code of "
                 f"{type(owner).__name__}. Pass it to the constructor, and return "
-                "keras.saving.serialize_keras_object(layer) in get_config (docs/guides/"
-                'from_keras.md, "Layers in your own classes"); or create it there as '
-                f"{type(replacements[path]).__name__}"
+                "keras.saving.serialize_keras_object(layer) in get_config; or create it there as "
+                f"{type(replacements[path]).__name__}. See the guide "
+                '"From Keras layers to normalized layers"'
             )
         new = dict(named_layers(converted))
         copy_weights(model, converted, [(layer, new[path]) for path, layer in layers.items()])
