@@ -141,10 +141,22 @@ def open_runner(
             the names of its inputs are compared with the artifact's.
         signature_name: name of the signature to run.
 
+    Returns:
+        A function from arrays by input name to arrays by output name, in inference mode. It is a
+        context manager; `close()` ends its process. `inputs` has the shape and the dtype of each
+        input by name, `signatures()` the names of the signatures, and `ops()` the operations.
+
     Raises:
         RunnerError: the artifact is missing, damaged or of an unknown format, or its inputs differ
             from the inputs of `model`.
         ValueError: `artifact` is not a path, or `signature_name` is not a string.
+
+    Example:
+        >>> path = export_tflite(model, "digits.tflite")
+        >>> with open_runner(path) as run:
+        ...     outputs = run({"rows": x_test})
+        >>> outputs["digit"].shape
+        (8, 10)
     """
     if not isinstance(artifact, str | os.PathLike):
         raise ValueError(f"artifact must be the path of an exported file; received {artifact!r}")

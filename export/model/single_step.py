@@ -70,7 +70,7 @@ class Step:
     Raises:
         StreamingError: no input has a dynamic time dimension, or the model has no recurrent layer,
             or one that runs backward, is stateful, has initial states, or overrides `inner_loop`.
-        ValueError: as for `signature.input_specs`.
+        ValueError: the model has no symbolic inputs, because it is subclassed or not built.
 
     Example:
         >>> step = Step(model)

@@ -21,10 +21,19 @@ class BiasedLayerNormalization(LayerNormalization):
     This is the norm of W x in the code of the paper "Layer Normalization", which
     `load_kiros_weights` loads. A cell with this norm trains on the uncompiled path.
 
-    The arguments are those of `LayerNormalization`. The initial bias is zero.
+    Args:
+        *args: arguments of `LayerNormalization`, in their order.
+        **kwargs: arguments of `LayerNormalization`.
+
+    Call arguments:
+        inputs: floating tensor of any rank. The layer passes its mask on.
 
     Weights:
-        gamma, beta, bias.
+        gamma, beta and bias, with the shape of the normalized axes. The initial bias is zero.
+
+    Raises:
+        TypeError: the inputs are integers, an axis is not an integer, or an argument is unknown.
+        ValueError: as for `LayerNormalization`.
 
     Example:
         >>> layer = BiasedLayerNormalization(epsilon=1e-5)

@@ -53,13 +53,30 @@ class BatchNormPreset(NormCell):
 class BatchNormLSTMCell(BatchNormPreset, NormLSTMCell):
     """Compute one step of an LSTM with recurrent BatchNorm inside.
 
-    The cell is a `NormLSTMCell` with `TimestepBatchNormalization` in every slot. `BatchNormLSTM`
-    documents the equations and the arguments. Prefer that layer: keras.layers.RNN calls a cell
-    twice at the first timestep, and so updates these statistics twice.
+    ::
+
+        i, f, g, o = BN_t(W x_t) + BN_t(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(BN_t(c))
+
+    BN_t and its arguments are those of `BatchNormLSTM`. Prefer that layer: keras.layers.RNN calls
+    a cell twice at the first timestep, and so updates these statistics twice. `NormLSTMCell`
+    documents the call arguments.
+
+    Args:
+        units: size of h and c.
+        *args: `max_timesteps` to `debias`, then the arguments of `keras.layers.LSTMCell`.
+        **kwargs: arguments of `NormLSTMCell`, without `norm`.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
 
     Example:
         >>> keras.layers.RNN(BatchNormLSTMCell(8, max_timesteps=5))(np.zeros((2, 5, 3))).shape
         TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8.
     """
 
 
@@ -80,9 +97,7 @@ class BatchNormLSTM(NormLSTM):
 
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
-
-    The moving statistics lag behind the weights. Call `keras_norm.recalibrate` on a trained model
-    before you export it.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
 
     Args:
         units: size of the state and of the output.
@@ -122,13 +137,30 @@ class BatchNormLSTM(NormLSTM):
 class BatchNormGRUCell(BatchNormPreset, NormGRUCell):
     """Compute one step of a GRU with recurrent BatchNorm inside.
 
-    The cell is a `NormGRUCell` with `TimestepBatchNormalization` in every slot. `BatchNormGRU`
-    documents the equations and the arguments. Prefer that layer: keras.layers.RNN calls a cell
-    twice at the first timestep, and so updates these statistics twice.
+    ::
+
+        z, r = s(BN_t((W x_t)_zr) + BN_t((U h)_zr) + b_zr)
+        n = tanh(BN_t((W x_t)_h) + r * BN_t((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    BN_t and its arguments are those of `BatchNormGRU`. Prefer that layer: keras.layers.RNN calls
+    a cell twice at the first timestep, and so updates these statistics twice. `NormLSTMCell`
+    documents the call arguments. There is one state, h.
+
+    Args:
+        units: size of h.
+        *args: `max_timesteps` to `debias`, then the arguments of `keras.layers.GRUCell`.
+        **kwargs: arguments of `NormGRUCell`, without `norm`.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
 
     Example:
         >>> keras.layers.RNN(BatchNormGRUCell(8, max_timesteps=5))(np.zeros((2, 5, 3))).shape
         TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6.
     """
 
 
@@ -149,9 +181,7 @@ class BatchNormGRU(NormGRU):
 
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
-
-    The moving statistics lag behind the weights. Call `keras_norm.recalibrate` on a trained model
-    before you export it.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
 
     Args:
         units: size of the state and of the output.
@@ -181,8 +211,8 @@ class BatchNormGRU(NormGRU):
         TensorShape([2, 8])
 
     Reference:
-        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6, applied
-        to a GRU.
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6, in
+        a GRU.
     """
 
     cell_class = BatchNormGRUCell
@@ -192,14 +222,28 @@ class BatchNormGRU(NormGRU):
 class BatchNormSimpleRNNCell(BatchNormPreset, NormSimpleRNNCell):
     """Compute one step of a SimpleRNN with recurrent BatchNorm inside.
 
-    The cell is a `NormSimpleRNNCell` with `TimestepBatchNormalization` in every slot.
-    `BatchNormSimpleRNN` documents the equations and the arguments. Prefer that layer:
-    keras.layers.RNN calls a cell twice at the first timestep, and so updates these statistics
-    twice.
+    ::
+
+        h = tanh(BN_t(W x_t) + BN_t(U h) + b)
+
+    BN_t and its arguments are those of `BatchNormSimpleRNN`. Prefer that layer: keras.layers.RNN
+    calls a cell twice at the first timestep, and so updates these statistics twice.
+    `NormLSTMCell` documents the call arguments. There is one state, h.
+
+    Args:
+        units: size of h.
+        *args: `max_timesteps` to `debias`, then the arguments of `keras.layers.SimpleRNNCell`.
+        **kwargs: arguments of `NormSimpleRNNCell`, without `norm`.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
 
     Example:
         >>> keras.layers.RNN(BatchNormSimpleRNNCell(8, max_timesteps=5))(np.zeros((2, 5, 3))).shape
         TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6.
     """
 
 
@@ -217,9 +261,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
 
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
-
-    The moving statistics lag behind the weights. Call `keras_norm.recalibrate` on a trained model
-    before you export it.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
 
     Args:
         units: size of the state and of the output.

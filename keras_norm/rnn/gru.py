@@ -45,12 +45,21 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             from slots to layers; or None. A slot that is missing from the dict has no norm.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
-            is initialized by `CandidateNormal`.
+            is by default initialized from a normal distribution with deviation 1.
 
-    `NormLSTMCell` documents the call arguments, the weights and the errors. A GRU has one state, h.
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units). With statistics per timestep, a timestep counter follows, as for
+            `NormLSTMCell`.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
 
     Raises:
-        ValueError: a norm together with `reset_after=False`.
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            a norm together with `reset_after=False`.
 
     Example:
         >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -173,13 +182,23 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 class NormGRU(CellLayer):
     """Run a GRU with normalization inside over sequences.
 
-    The layer takes the arguments of `NormGRUCell` and of `keras.layers.GRU`. With `norm=None` it
-    equals `keras.layers.GRU`. `NormGRUCell` documents the equations and the errors.
+    ::
+
+        z, r = s(kernel_norm((W x_t)_zr) + recurrent_norm((U h)_zr) + b_zr)
+        n = tanh(kernel_candidate_norm((W x_t)_h) + r * recurrent_candidate_norm((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid. The reset gate acts after the norm. With `norm=None` the layer equals
+    `keras.layers.GRU`.
 
     Args:
         units: size of the state and of the output.
-        norm: a normalization layer, a dict from slots to layers, or None.
-        **kwargs: `compiled` of `NormRNN`, and the arguments of `keras.layers.GRU`.
+        norm: a normalization layer, a dict from slots to layers, or None, as for `NormGRUCell`.
+        *args: arguments of `keras.layers.GRU` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        **kwargs: arguments of `keras.layers.GRU`.
 
     Call arguments:
         sequences: (batch, time, features).
@@ -191,9 +210,17 @@ class NormGRU(CellLayer):
         The last output (batch, units), or with `return_sequences=True` the outputs at every
         timestep (batch, time, units). With `return_state=True` the states follow.
 
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            a norm together with `reset_after=False`.
+
     Example:
         >>> NormGRU(8, norm=RMSNormalization(), return_sequences=True)(np.zeros((2, 5, 3))).shape
         TensorShape([2, 5, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement.
     """
 
     cell_class: type[NormCell] = NormGRUCell

@@ -25,17 +25,34 @@ class LayerNormPreset(NormCell):
 class LayerNormLSTMCell(LayerNormPreset, NormLSTMCell):
     """Compute one step of an LSTM with LayerNorm inside.
 
-    The cell is a `NormLSTMCell` with `norm=LayerNormalization(epsilon=epsilon)`. `LayerNormLSTM`
-    has the equations.
+    ::
+
+        i, f, g, o = LN(W x_t) + LN(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(LN(c))
+
+    s is the sigmoid, and every LN has its own gamma and beta. The next step receives c, not LN(c).
 
     Args:
         units: size of h and c.
+        *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
         epsilon: number that the norms add to the variance.
         **kwargs: arguments of `NormLSTMCell`, without `norm`.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h and c, each (batch, units).
+        training: whether to apply dropout.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
 
     Example:
         >>> keras.layers.RNN(LayerNormLSTMCell(8))(np.zeros((2, 5, 3))).shape
         TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
     """
 
 
@@ -86,17 +103,34 @@ class LayerNormLSTM(NormLSTM):
 class LayerNormGRUCell(LayerNormPreset, NormGRUCell):
     """Compute one step of a GRU with LayerNorm inside.
 
-    The cell is a `NormGRUCell` with `norm=LayerNormalization(epsilon=epsilon)`. `LayerNormGRU` has
-    the equations.
+    ::
+
+        z, r = s(LN((W x_t)_zr) + LN((U h)_zr) + b_zr)
+        n = tanh(LN((W x_t)_h) + r * LN((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid, and every LN has its own gamma and beta. The reset gate acts after the norm.
 
     Args:
         units: size of h.
+        *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         epsilon: number that the norms add to the variance.
         **kwargs: arguments of `NormGRUCell`, without `norm`.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units).
+        training: whether to apply dropout.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
 
     Example:
         >>> keras.layers.RNN(LayerNormGRUCell(8))(np.zeros((2, 5, 3))).shape
         TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement.
     """
 
 
@@ -147,17 +181,33 @@ class LayerNormGRU(NormGRU):
 class LayerNormSimpleRNNCell(LayerNormPreset, NormSimpleRNNCell):
     """Compute one step of a SimpleRNN with LayerNorm inside.
 
-    The cell is a `NormSimpleRNNCell` with `norm=LayerNormalization(epsilon=epsilon)`.
-    `LayerNormSimpleRNN` has the equations.
+    ::
+
+        h = tanh(LN(W x_t) + LN(U h) + b)
+
+    Every LN has its own gamma and beta, over the units.
 
     Args:
         units: size of h.
+        *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         epsilon: number that the norms add to the variance.
         **kwargs: arguments of `NormSimpleRNNCell`, without `norm`.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units).
+        training: whether to apply dropout.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
 
     Example:
         >>> keras.layers.RNN(LayerNormSimpleRNNCell(8))(np.zeros((2, 5, 3))).shape
         TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20,
+        without the gates.
     """
 
 

@@ -54,7 +54,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
-            is initialized by `CandidateNormal`.
+            is by default initialized from a normal distribution with deviation 1.
 
     Call arguments:
         inputs: (batch, features).
@@ -69,8 +69,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
-            an unknown `norm_form`.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
+            unknown `norm_form`, or `normalize_carry` with the joint form.
 
     Example:
         >>> cell = NormLSTMCell(8, norm=RMSNormalization())
@@ -203,14 +203,24 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 class NormLSTM(CellLayer):
     """Run an LSTM with normalization inside over sequences.
 
-    The layer takes the arguments of `NormLSTMCell` and of `keras.layers.LSTM`. With `norm=None` it
-    equals `keras.layers.LSTM`. `NormLSTMCell` documents the equations and the errors.
+    ::
+
+        i, f, g, o = kernel_norm(W x_t) + recurrent_norm(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(state_norm(c))
+
+    s is the sigmoid. The next step receives c, not state_norm(c). With `norm=None` the layer equals
+    `keras.layers.LSTM`.
 
     Args:
         units: size of the state and of the output.
-        norm: a normalization layer, a dict from slots to layers, or None.
-        **kwargs: `norm_form` and `normalize_carry` of `NormLSTMCell`, `compiled` of `NormRNN`, and
-            the arguments of `keras.layers.LSTM`.
+        norm: a normalization layer, a dict from slots to layers, or None, as for `NormLSTMCell`.
+        *args: arguments of `keras.layers.LSTM` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        **kwargs: `norm_form` and `normalize_carry` of `NormLSTMCell`, and the arguments of
+            `keras.layers.LSTM`.
 
     Call arguments:
         sequences: (batch, time, features).
@@ -222,10 +232,18 @@ class NormLSTM(CellLayer):
         The last output (batch, units), or with `return_sequences=True` the outputs at every
         timestep (batch, time, units). With `return_state=True` the states follow.
 
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            an unknown value of an argument.
+
     Example:
         >>> layer = NormLSTM(8, norm=LayerNormalization(), return_sequences=True)
         >>> layer(np.zeros((2, 5, 3))).shape
         TensorShape([2, 5, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
     """
 
     cell_class: type[NormCell] = NormLSTMCell

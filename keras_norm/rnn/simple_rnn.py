@@ -37,11 +37,21 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
             units); a dict from slots to layers; or None. A slot that is missing from the dict has
             no norm.
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
-        **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is
-            initialized by `CandidateNormal`.
+        **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
+            default initialized from a normal distribution with deviation 1.
 
-    `NormLSTMCell` documents the call arguments, the weights and the errors. A SimpleRNN has one
-    state, h.
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units). With statistics per timestep, a timestep counter follows, as for
+            `NormLSTMCell`.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, or a norm over an axis other than the last.
 
     Example:
         >>> keras.layers.RNN(NormSimpleRNNCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -95,14 +105,21 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 class NormSimpleRNN(CellLayer):
     """Run a SimpleRNN with normalization inside over sequences.
 
-    The layer takes the arguments of `NormSimpleRNNCell` and of `keras.layers.SimpleRNN`. With
-    `norm=None` it equals `keras.layers.SimpleRNN`. `NormSimpleRNNCell` documents the equation and
-    the errors.
+    ::
+
+        h = tanh(kernel_norm(W x_t) + recurrent_norm(U h) + b)
+
+    With `norm=None` the layer equals `keras.layers.SimpleRNN`.
 
     Args:
         units: size of the state and of the output.
-        norm: a normalization layer, a dict from slots to layers, or None.
-        **kwargs: `compiled` of `NormRNN`, and the arguments of `keras.layers.SimpleRNN`.
+        norm: a normalization layer, a dict from slots to layers, or None, as for
+            `NormSimpleRNNCell`.
+        *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        **kwargs: arguments of `keras.layers.SimpleRNN`.
 
     Call arguments:
         sequences: (batch, time, features).
@@ -114,9 +131,18 @@ class NormSimpleRNN(CellLayer):
         The last output (batch, units), or with `return_sequences=True` the outputs at every
         timestep (batch, time, units). With `return_state=True` the states follow.
 
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            an unknown value of an argument.
+
     Example:
         >>> NormSimpleRNN(8, norm=LayerNormalization())(np.zeros((2, 5, 3))).shape
         TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
+        gates.
     """
 
     cell_class: type[NormCell] = NormSimpleRNNCell

@@ -58,10 +58,10 @@ def export_onnx(
     """Write `model` as an ONNX file in inference mode, and compare its outputs with the model's.
 
     A child process converts the model with tf2onnx, which Keras' own exporter uses too. Inputs and
-    outputs have the names that they have in other formats (`keras_norm.export.signature`). Batch,
-    time and every other dynamic dimension of the model stay dynamic. The exporter then runs the
-    file in ONNX Runtime, with at least two batch sizes and lengths, and compares its outputs with
-    the Keras model's. Only a file that passes is moved to `path`.
+    outputs have the names that they have in other formats. Batch, time and every other dynamic
+    dimension of the model stay dynamic. The exporter then runs the file in ONNX Runtime, with at
+    least two batch sizes and lengths, and compares its outputs with the Keras model's. Only a file
+    that passes is moved to `path`.
 
     With another backend than TensorFlow, a child process runs this function: see the guide
     "Export models trained on JAX or PyTorch".

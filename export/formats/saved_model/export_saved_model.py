@@ -59,10 +59,10 @@ def export_saved_model(
     the signature `step`, which runs one timestep from given states (`keras_norm.export.Step`), and
     the functions in `signatures`.
 
-    Inputs and outputs have names (`keras_norm.export.signature`). Batch, time and every other
-    dynamic dimension of the model stay dynamic. The SavedModel runs without Keras, this package,
-    XLA, a GPU or a custom op. For this, the exporter writes Keras' recurrent layers as equivalent
-    layers of this package (`model.layer_replacement`).
+    Inputs and outputs have the same names in every format. Batch, time and every other dynamic
+    dimension of the model stay dynamic. The SavedModel runs without Keras, this package, XLA, a GPU
+    or a custom op. For this, the exporter writes Keras' recurrent layers as equivalent layers of
+    this package.
 
     The folder appears in one step, after the outputs were compared with the Keras model's. A server
     that polls the folder therefore never sees an incomplete model. The exporter skips this

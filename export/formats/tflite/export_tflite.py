@@ -65,10 +65,10 @@ def export_tflite(
     step signature needs no loop, so it can also compute in 8 bits.
 
     The file needs TFLite's builtin operations only. The exporter writes Keras' recurrent layers as
-    equivalent layers of this package (`model.layer_replacement`). Batch, time and every other
-    dynamic dimension of the model stay dynamic. A child process converts the model. The exporter
-    then runs the file, with at least two batch sizes and lengths, and compares its outputs with the
-    Keras model's. Only a file that passes is moved to `path`.
+    equivalent layers of this package. Batch, time and every other dynamic dimension of the model
+    stay dynamic. A child process converts the model. The exporter then runs the file, with at least
+    two batch sizes and lengths, and compares its outputs with the Keras model's. Only a file that
+    passes is moved to `path`.
 
     With another backend than TensorFlow, a child process runs this function: see the guide
     "Export models trained on JAX or PyTorch".
