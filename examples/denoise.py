@@ -12,8 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.export import Step, check, export_tflite
-from keras_norm.export.formats.tflite.tflite_runner import MicroRunner, TFLiteRunner
+from keras_norm.export import Step, check, export_tflite, open_runner
 
 RATE, FRAME, HOP, UNITS = 16_000, 512, 128, 64  # a spectrum of 32 ms every 8 ms
 
@@ -86,10 +85,10 @@ def main(argv=None):
         file = args.out / f"{kind or 'float32'}.tflite"
         export_tflite(model, file, signature="step", quantize=kind, samples=x[:20], overwrite=True)
         files.append(file)
-        for runner in (TFLiteRunner, MicroRunner):
-            with runner(file, "step") as run:
+        for runtime in ("TFLite", "TFLite Micro"):
+            with open_runner(file, signature_name="step", runtime=runtime) as run:
                 mask = Step(model).over_time(run, {"log_magnitude": x_test})["mask"]
-            print(f"{file.name} in {runner.name} {snr(noisy_test * mask, clean_test):.2f} dB")
+            print(f"{file.name} in {runtime} {snr(noisy_test * mask, clean_test):.2f} dB")
     report = check(model, files, x_test[:, :250])
     report.print()
     return 0 if report else 1

@@ -33,6 +33,7 @@ class Source:
             the file is wrong.
         is_single_step: whether the file has the step signature only, which runs whole sequences
             one timestep at a time.
+        runtime: name of the runtime, such as "OpenVINO"; "" for a function.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Source:
     start: Callable[[], WorkerProcess] | None = None
     optional: bool = False
     is_single_step: bool = False
+    runtime: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,4 +107,4 @@ def sources_in_runtime(
         return ()
     name += f" ({runner.name})" if extra else ""
     start, run = functools.partial(runner.start, path), functools.partial(runner, path)
-    return (Source(name, str(path), precision, run, start, bool(extra)),)
+    return (Source(name, str(path), precision, run, start, bool(extra), runtime=runner.name),)

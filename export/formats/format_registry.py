@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+from typing import cast
 
 import keras
 
@@ -131,6 +132,7 @@ def open_runner(
     artifact: str | os.PathLike[str],
     model: keras.Model | None = None,
     signature_name: str = SERVING_DEFAULT,
+    runtime: str | None = None,
 ) -> Runner:
     """Open an exported file or folder as a function from inputs by name to outputs by name.
 
@@ -140,6 +142,9 @@ def open_runner(
         model: the Keras model from which the artifact was exported, or None. If a model is given,
             the names of its inputs are compared with the artifact's.
         signature_name: name of the signature to run.
+        runtime: None for the runtime of the format: TensorFlow, LiteRT or ONNX Runtime. Or the name
+            of another runtime, which must be installed: "OpenVINO", "TFLite Micro", "SavedModel
+            (C API)".
 
     Returns:
         A function from arrays by input name to arrays by output name, in inference mode. It is a
@@ -149,7 +154,8 @@ def open_runner(
     Raises:
         RunnerError: the artifact is missing, damaged or of an unknown format, or its inputs differ
             from the inputs of `model`.
-        ValueError: `artifact` is not a path, or `signature_name` is not a string.
+        ValueError: `artifact` is not a path, `signature_name` is not a string, or `runtime` is not
+            installed or does not run this file.
 
     Example:
         >>> path = export_tflite(model, "digits.tflite")
@@ -169,7 +175,10 @@ def open_runner(
     if found is None:
         hint = ". Load the model: keras.saving.load_model(path)" if path.suffix == ".keras" else ""
         raise RunnerError(f"{path} is not {titles()}{hint}")
-    runner = found.open(path, signature_name)
+    if runtime is None:
+        runner = found.open(path, signature_name)
+    else:
+        runner = _open_in_runtime(found, path, signature_name, runtime)
     if model is not None:
         try:
             signature.require_names(runner.inputs, list(signature.input_specs(model)), "the model")
@@ -177,6 +186,19 @@ def open_runner(
             runner.close()
             raise RunnerError(f"{path} is not an export of this model: {error}") from error
     return runner
+
+
+def _open_in_runtime(
+    found: Format, path: pathlib.Path, signature_name: str, runtime: str
+) -> Runner:
+    """Open an artifact in the runtime of a name."""
+    sources = {source.runtime: source for source in found.sources(path, path.name)}
+    if runtime not in sources:
+        raise ValueError(
+            f"the installed runtimes that can run {path} are {', '.join(sources)}. Received: "
+            f"runtime={runtime!r}. Install the package of another runtime, or pass one of these."
+        )
+    return cast(Runner, sources[runtime].open(signature_name))
 
 
 for _built_in in (SAVED_MODEL, TFLITE, ONNX):

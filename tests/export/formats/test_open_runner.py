@@ -3,6 +3,7 @@ import shutil
 import pytest
 
 from keras_norm.export import RunnerError, open_runner
+from keras_norm.export.formats import artifact_format
 from keras_norm.export.formats.saved_model.saved_model_runner import SavedModelRunner
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from tests.export import models
@@ -15,6 +16,19 @@ def test_the_format_of_the_path_selects_the_runner(model, exported):
         assert isinstance(run, SavedModelRunner)
     with open_runner(exported["tflite"], model) as run:
         assert isinstance(run, TFLiteRunner)
+
+
+@pytest.mark.parametrize("runtime", ["SavedModel", "SavedModel (C API)", "OpenVINO"])
+def test_a_file_opens_in_the_runtime_of_a_name(runtime, model, exported, monkeypatch):
+    monkeypatch.setattr(artifact_format, "is_installed", lambda extra: True)
+    with open_runner(exported["saved_model"], model, runtime=runtime) as run:
+        assert run.name == runtime
+
+
+def test_a_runtime_that_cannot_run_the_file_is_refused(exported):
+    expected = r"runtimes that can run .* are TFLite\. Received: runtime='ONNX'"
+    with pytest.raises(ValueError, match=expected):
+        open_runner(exported["tflite"], runtime="ONNX")
 
 
 def test_a_tflite_file_is_recognized_by_its_content(model, exported, tmp_path):
