@@ -442,13 +442,16 @@ def _require_texts(fields: dict[str, Json], names: Iterable[str]) -> None:
 
 # Find operations of a SavedModel that access files, the Python process or other machines. ---------
 
-# Matches the names of operations that access files, the Python process or other machines.
+# Matches the names of operations that access files, the Python process or other machines. The last
+# line has operations whose attribute or input names a file, and operations that run a graph from a
+# string, because the string hides the names of its operations.
 UNSAFE = re.compile(
     r"(Read|Write|Whole)File|MatchingFiles|TextFile|TextLine|FileSystem|FileWriter|DbWriter"
     r"|SummaryWriter|Write\w*Summary|ImportEvent|Save|Restore|MergeV2Checkpoints|LoadAndRemapMatrix"
     r"|LoadDataset|RecordInput|Record(Reader|Dataset)|ToTFRecord|CSVDataset|LMDB|Sql"
     r"|Snapshot\w*Dataset|SnapshotChunk|CacheDataset|DumpTensor|Debug(Identity|Nan|Numeric)"
     r"|PyFunc|Rpc|DataService|RegisterDataset|RemoteCall|Collective|Send|Recv"
+    r"|VocabRemapping|FixedUnigram|Skipgram|(En|De)codeProto|DatasetFromGraph|DeserializeIterator"
 )
 # The operations that save and restore the variables of every SavedModel.
 SAVER_OPS = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])

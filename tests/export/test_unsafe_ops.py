@@ -31,6 +31,16 @@ def in_a_branch(y, file):
     return tf.cond(tf.reduce_sum(y) < 1e9, lambda: write(y, file), tf.no_op)
 
 
+def in_a_graph_in_a_string(y, file):
+    with tf.init_scope():
+        dataset = tf.data.Dataset.range(1).map(lambda i: (tf.io.write_file(file, "written"), i)[1])
+        graph = tf.raw_ops.DatasetToGraphV2(input_dataset=dataset._variant_tensor).numpy()
+    empty = tf.strings.substr(tf.strings.as_string(y[0, 0]), 0, 0)  # not a constant
+    variant = tf.raw_ops.DatasetFromGraph(graph_def=tf.strings.join([tf.constant(graph), empty]))
+    numbers = tf.data.experimental.from_variant(variant, tf.TensorSpec((), tf.int64))
+    return numbers.reduce(tf.constant(0, tf.int64), tf.add)
+
+
 def to_stderr(y, file):
     return tf.print("written", file)
 
@@ -58,7 +68,13 @@ def exported(model, effect, folder):
 
 @pytest.mark.parametrize(
     ("effect", "op"),
-    [(write, "WriteFile"), (save, "SaveV2"), (to_stream, "PrintV2"), (in_a_branch, "WriteFile")],
+    [
+        (write, "WriteFile"),
+        (save, "SaveV2"),
+        (to_stream, "PrintV2"),
+        (in_a_branch, "WriteFile"),
+        (in_a_graph_in_a_string, "DatasetFromGraph"),
+    ],
 )
 def test_a_file_with_an_op_that_writes_files_fails_and_is_not_run(model, effect, op, tmp_path):
     path = exported(model, effect, tmp_path)
@@ -158,6 +174,12 @@ def test_a_signature_that_calls_the_saving_function_is_unsafe(model, tmp_path):
         ("EagerPyFunc", True),
         ("CollectiveGatherV2", True),
         ("RpcCall", True),
+        ("GenerateVocabRemapping", True),
+        ("FixedUnigramCandidateSampler", True),
+        ("Skipgram", True),
+        ("DecodeProtoV2", True),
+        ("EncodeProto", True),
+        ("DeserializeIterator", True),
         ("ShardedFilename", False),
         ("LookupTableFindV2", False),
         ("DebugGradientIdentity", False),
