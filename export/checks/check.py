@@ -60,10 +60,10 @@ def check(
     - Running the artifact changes no weight.
     - The artifact has no op that its runtime may lack.
 
-    The Keras model is tested for these properties too. In addition, padding must not change its
-    outputs at unpadded timesteps. On a clone of the model, the check compares training mode with
-    inference mode, with dropout off. It also compares the moving statistics of every batch
-    normalization with the statistics of the data.
+    The Keras model is tested for row independence and repeated calls too. In addition, padding must
+    not change its outputs at unpadded timesteps. On a clone of the model, the check compares
+    training mode with inference mode, with dropout off. It also compares the moving statistics of
+    every batch normalization with the statistics of the data.
 
     SavedModels run in TensorFlow without Keras. They also run through the TensorFlow C API: it
     loads them as TensorFlow Serving does. TFLite files run in LiteRT, and ONNX files in ONNX

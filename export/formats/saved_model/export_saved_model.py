@@ -74,7 +74,7 @@ def export_saved_model(
     Args:
         model: a functional or a built sequential model.
         path: folder to write. Missing parent folders are created.
-        version: an integer of at least 1. The exporter then writes `path/<version>/`, the layout
+        version: an integer of at least 1. The exporter then writes `path/VERSION/`, the layout
             that TensorFlow Serving polls. None writes `path`.
         step: whether to write the step signature, which is tested before it is written. None writes
             it if the model runs forward in time, and otherwise logs the reason at the level INFO.
@@ -90,7 +90,7 @@ def export_saved_model(
             `version`, because a server may have loaded it.
 
     Returns:
-        The folder written: `path`, or `path/<version>`.
+        `path`, or `path/VERSION`: the folder written.
 
     Raises:
         FileExistsError: the folder exists and `overwrite` is False; or `overwrite` is True and the
