@@ -59,7 +59,7 @@ def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) ->
     positions = profile.widths[0] * np.arange(len(values))
     axis = profile.axes[0]
     axes.set_xlabel(axis)
-    axes.locator_params(axis="x", integer=True)
+    axes.locator_params(axis="x", integer=True, min_n_ticks=1)
     label = "\n".join(map(printable, names)) + " (equal)" * profile.equal
     axes.plot(
         positions,

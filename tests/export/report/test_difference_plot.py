@@ -77,6 +77,13 @@ def test_an_output_without_timesteps_is_drawn_over_its_units():
     assert line.get_linestyle() == "None"
 
 
+def test_an_output_of_one_unit_has_one_tick():
+    result = with_outputs("saved_model", {"score": np.ones((2, 1))}, np.zeros((2, 1)))
+    (axes,) = report_of(result).plot().axes
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [0]
+
+
 def test_artifacts_with_equal_differences_share_a_line_and_keep_their_color():
     shifted = {"first": EXPECTED + 0.1, "second": EXPECTED + 0.2}
     report = report_of(
