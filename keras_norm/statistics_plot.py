@@ -71,7 +71,7 @@ def plot_statistics(model: keras.Layer) -> "Figure":
             _draw(each, _array(getattr(norm, name.replace(" ", "_"))), rows)
             each.set_ylabel(name)
             each.set_xlim(-0.5, len(rows) - 0.5)
-            each.locator_params(axis="x", integer=True)
+            each.locator_params(axis="x", integer=True, min_n_ticks=1)
         row[1].set_ylim(bottom=0.0)
     for each in axes[-1]:
         each.set_xlabel("timestep")
