@@ -72,9 +72,9 @@ def check(
     runs single-step TFLite files. A file that these two cannot run gives a note, not a failure.
 
     A single-step model receives every sequence one timestep at a time. The outputs of 8-bit files
-    are judged by the root mean square of their differences
-    (`keras_norm.export.compare.quantization_tolerance`). The check restores every variable of the
-    model. It makes the inputs once and uses them for all artifacts.
+    are judged by the root mean square of their differences, which must be at most a quarter of the
+    output's standard deviation. The check restores every variable of the model. It makes the inputs
+    once and uses them for all artifacts.
 
     With another backend than TensorFlow, a child process runs this function: see the guide
     "Export models trained on JAX or PyTorch".
@@ -89,10 +89,10 @@ def check(
             `tf.data.Dataset` or `keras.utils.PyDataset` of batches x, (x, y) or (x, y, weights).
             The labels of a dataset are y; its weights are not used.
         rtol: relative tolerance; None for the tolerance of the coarsest precision that the values
-            pass through: see `keras_norm.export.compare.tolerance.TOLERANCES`.
+            pass through, such as 1e-5 for float32.
         atol: absolute tolerance; None for a share of each output's largest value. The share depends
-            on the precision, the number of layers in series and the number of timesteps: see
-            `keras_norm.export.compare.tolerance.default_share`.
+            on the precision, the number of layers in series and the number of timesteps: see the
+            guide "How close must the outputs be?".
         batch_sizes: batch sizes to run; samples are repeated where the data have fewer. None for 1,
             2 and 7, and also for 32 if the data have 32 samples. The run over all samples uses
             batches of at most the largest size.
@@ -104,10 +104,9 @@ def check(
             `max_gap`; None only reports the difference.
         labels: labels of all samples: arrays by output name, or one array for one output. Integer
             labels give an accuracy, float labels a mean squared error. Both are measured for the
-            model in training and inference mode, and for every artifact; see
-            `keras_norm.export.compare.metrics.read_labels`. For data in files, give one .npz file
-            of labels by output name for each data file. For a dataset give None: it has its own
-            labels.
+            model in training and inference mode, and for every artifact: see the guide "Which
+            inputs does the check run?". For data in files, give one .npz file of labels by output
+            name for each data file. For a dataset give None: it has its own labels.
 
     Returns:
         A report, falsy when any check failed.

@@ -73,6 +73,12 @@ class Report(Printed, CheckResult):
         gap: the difference between training mode and inference mode.
         findings: observations with advice.
         notes: tests that were left out, with the reasons.
+
+    Example:
+        >>> report = check(model, export_tflite(model, "digits.tflite"), x_test)
+        >>> bool(report), report.artifacts[0].name
+        (True, 'digits.tflite')
+        >>> report.to_html("report.html")
     """
 
     def __repr__(self) -> str:

@@ -60,8 +60,8 @@ class BatchNormalization(StatisticsNormalization):
         inputs: floating tensor of rank 2 or more.
         training: whether to use the batch's statistics and to update the moving statistics.
         mask: True at unmasked positions: (batch, time), or the shape of `inputs` without one
-            dimension (see `keras_norm.ops.masks.align_mask`). A fully masked batch is normalized
-            with the moving statistics and does not update them.
+            dimension. A fully masked batch is normalized with the moving statistics and does not
+            update them.
 
     Raises:
         TypeError: the inputs are integers, the axis is not an integer, or an argument is unknown.

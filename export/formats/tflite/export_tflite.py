@@ -84,8 +84,8 @@ def export_tflite(
             in 16 bits. "int8" and "int16x8" keep the types of Keras' inputs and outputs. For whole
             sequences "int8" and "int16x8" support recurrent layers with `unroll=True` only. The
             error of 8 bits depends on the model. On random inputs the outputs must be finite. On
-            `samples` the errors must meet `keras_norm.export.compare.quantization_tolerance`, the
-            rule that `keras_norm.export.check` applies too.
+            `samples` the root mean square of the errors must be at most a quarter of the output's
+            standard deviation, as in `keras_norm.export.check`.
         samples: real, complete samples like the model's later inputs: arrays by input name, or one
             array for a model with one input. The file is run on up to three samples instead of
             random inputs. "int8" and "int16x8" need a few hundred samples, and take the scales of
