@@ -18,15 +18,19 @@ from keras_norm.export.formats.vocabulary_files import write_vocabularies
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.split_text_model import split_text_model
 from keras_norm.export.report.report import Report
+from keras_norm.export.report.version_report import VersionReport
+from keras_norm.export.runtimes.runner import Runner
 
 __all__ = [
     "ConversionError",
     "Report",
+    "Runner",
     "RunnerError",
     "Step",
     "StreamingError",
     "UnsupportedOpError",
     "VerificationError",
+    "VersionReport",
     "assert_consistent",
     "check",
     "compare_versions",

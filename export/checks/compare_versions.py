@@ -57,7 +57,7 @@ def compare_versions(
         batch_size: largest batch size.
 
     Returns:
-        A report with the samples whose predictions changed most.
+        A `VersionReport` with the samples whose predictions changed most.
 
     Raises:
         ValueError: the data do not fit the old version, a new version has other outputs, or there
@@ -67,8 +67,9 @@ def compare_versions(
     Example:
         >>> old = export_saved_model(model, "served/digits", version=1)
         >>> new = export_saved_model(model, "served/digits", version=2)
-        >>> bool(compare_versions(old, new, x_test, labels=y_test))
-        True
+        >>> report = compare_versions(old, new, x_test, labels=y_test)
+        >>> report.old, report.samples
+        ('digits/1', 8)
     """
     several = [new] if isinstance(new, str | os.PathLike) or not isinstance(new, Sequence) else new
     if not several:

@@ -15,7 +15,15 @@ CLASS_CHANGES, SHOWN = 8, 10
 
 
 class VersionReport(Printed, VersionComparison):
-    """The report of `compare_versions`, with the attributes of `VersionComparison`."""
+    """The report of `keras_norm.export.compare_versions` about predictions that changed.
+
+    A notebook shows the report as a table.
+
+    Attributes:
+        old: name of the old version.
+        samples: number of samples.
+        versions: (name, one entry for every output) pairs, one for each new version.
+    """
 
     def __repr__(self) -> str:
         return f"<VersionReport against {self.old!r}: {self.verdict}>"
