@@ -45,9 +45,8 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
-napoleon_custom_sections = [("Call arguments", "params_style"), "Weights", "Equation"]
+napoleon_custom_sections = [("Call arguments", "params_style"), "Weights"]
 add_module_names = False
-python_display_short_literal_types = True
 
 extlinks = {
     "keras": ("https://keras.io/api/%s", "%s"),
@@ -63,7 +62,7 @@ html_static_path = ["_static"]
 html_css_files = ["keras_norm.css"]
 html_show_sourcelink = False
 html_theme_options = {
-    "github_url": PROJECT.get("urls", {}).get("Repository", ""),
+    "github_url": PROJECT["urls"]["Repository"],
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "header_links_before_dropdown": 7,

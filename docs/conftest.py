@@ -13,7 +13,6 @@ not see:
 A command that exits with another status than 0 follows a comment that sets `status = 1`.
 """
 
-import contextlib
 import importlib.util
 import os
 import shlex
@@ -24,8 +23,7 @@ from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 import keras_norm_cli
-from tests import forked_workers
-from tests.conftest import forked  # noqa: F401  a fixture
+from tests.conftest import forked, pytest_configure  # noqa: F401  fork the workers of checks
 
 # Pages that need a server: tests/examples/test_serving.py runs them.
 SERVED = ["guides/serving.md", "guides/serving_clients.md"]
@@ -73,13 +71,6 @@ collect_page = Sybil(
     teardown=leave_folder,
     fixtures=["forked"],
 ).pytest()
-
-
-def pytest_configure(config):
-    """Start the server that forks workers, because a check starts up to six of them."""
-    stack = contextlib.ExitStack()
-    stack.enter_context(forked_workers.forking())
-    config.add_cleanup(stack.close)
 
 
 def pytest_collect_file(file_path, parent):
