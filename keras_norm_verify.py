@@ -443,8 +443,8 @@ def _require_texts(fields: dict[str, Json], names: Iterable[str]) -> None:
 # Find operations of a SavedModel that access files, the Python process or other machines. ---------
 
 # Matches the names of operations that access files, the Python process or other machines. The last
-# line has operations whose attribute or input names a file, and operations that run a graph from a
-# string, because the string hides the names of its operations.
+# line has operations that read a file named by an attribute or an input, and operations that run a
+# graph from a string: the names of the operations in the string are not visible here.
 UNSAFE = re.compile(
     r"(Read|Write|Whole)File|MatchingFiles|TextFile|TextLine|FileSystem|FileWriter|DbWriter"
     r"|SummaryWriter|Write\w*Summary|ImportEvent|Save|Restore|MergeV2Checkpoints|LoadAndRemapMatrix"

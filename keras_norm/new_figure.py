@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colors of Okabe and Ito, which color-blind people can tell apart, without yellow and black.
+# Colors that color-blind people can distinguish: those of Okabe and Ito without yellow and black.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 

@@ -89,7 +89,7 @@ def _draw(axes: "Axes", values: Array, rows: Array) -> None:
     )
     share = f"{BAND[1] - BAND[0]} % of the features"
     axes.fill_between(timesteps, low, high, color=COLORS[0], alpha=0.25, linewidth=0, label=share)
-    # A row between two rows without updates is a point.
+    # Without a marker, an updated row between rows without updates would have no line.
     axes.plot(timesteps, middle, color=COLORS[0], marker=".", markersize=4, label="median")
     if rows.any():
         last = int(np.flatnonzero(rows)[-1])

@@ -63,7 +63,7 @@ def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) ->
     label = "\n".join(map(printable, names)) + " (equal)" * profile.equal
     axes.plot(
         positions,
-        np.where(np.isfinite(values) & (values > 0), values, np.nan),  # the logarithm has no 0
+        np.where(np.isfinite(values) & (values > 0), values, np.nan),  # 0 has no logarithm
         label=label_of(label),
         color=COLORS[k % len(COLORS)],
         marker=MARKERS[k % len(MARKERS)],

@@ -154,6 +154,7 @@ class BatchNormGRUCell(BatchNormPreset, NormGRUCell):
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
+        ValueError: `reset_after=False`.
 
     Example:
         >>> keras.layers.RNN(BatchNormGRUCell(8, max_timesteps=5))(np.zeros((2, 5, 3))).shape
@@ -205,6 +206,7 @@ class BatchNormGRU(NormGRU):
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
+        ValueError: `reset_after=False`.
 
     Example:
         >>> BatchNormGRU(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape

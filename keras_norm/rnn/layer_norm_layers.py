@@ -124,6 +124,7 @@ class LayerNormGRUCell(LayerNormPreset, NormGRUCell):
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
+        ValueError: `reset_after=False`.
 
     Example:
         >>> keras.layers.RNN(LayerNormGRUCell(8))(np.zeros((2, 5, 3))).shape
@@ -165,6 +166,7 @@ class LayerNormGRU(NormGRU):
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
+        ValueError: `reset_after=False`.
 
     Example:
         >>> LayerNormGRU(8)(np.zeros((2, 5, 3))).shape
