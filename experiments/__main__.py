@@ -19,10 +19,12 @@ from experiments import (
     conversion,
     convolutional,
     covariate_shift,
+    digits,
     draw,
     few_features,
     first_batch,
     handwriting,
+    learning_curves,
     lengths,
     movielens,
     noise,
@@ -55,6 +57,7 @@ STUDIES = {
         recurrences,
         covariate_shift,
         first_batch,
+        digits,
         unbalanced,
         rare_questions,
         online,
@@ -98,6 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         plots.draw_curves(study, results, RESULTS / f"{name}.png")
         plots.draw_samples(study, results, RESULTS / pages.drawings_name(study))
     write_pages(ROOT / "docs")
+    learning_curves.draw(RESULTS, ROOT / "docs" / "pictures" / "learning_curves.png")
     return 0
 
 

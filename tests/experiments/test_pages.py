@@ -102,6 +102,7 @@ def test_one_study_runs_by_name_and_the_pages_are_written(found, monkeypatch, tm
     monkeypatch.setattr(experiments, "run_study", lambda study, *_: ran.append(study.name))
     monkeypatch.setattr(experiments.plots, "draw_curves", lambda *_: None)
     monkeypatch.setattr(experiments.plots, "draw_samples", lambda *_: None)
+    monkeypatch.setattr(experiments.learning_curves, "draw", lambda *_: None)
     monkeypatch.setattr(experiments, "ROOT", tmp_path)
     assert experiments.main(["--study", "scales"]) == 0
     assert experiments.main(["--page"]) == 0

@@ -48,6 +48,7 @@ ARMS = {
     "unbalanced": ("1 in 100, batch 8", "BN"),
     "rare_questions": ("1 in 50, batch 8", "GRU"),
     "online": ("TREC, batch 1, one pass", "GRU"),
+    "digits": ("digits, row by row", "LSTM"),
     "noise": ("1,000 digits", "BN by 16"),
     "conversion": ("TREC questions", "LN-LSTM, fitted scales"),
     "few_features": ("gestures, 1 feature", "Dense, LN-LSTM"),
