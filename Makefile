@@ -22,7 +22,10 @@ COMPAT_BIN := build/compat/bin
 COMPAT_STAMP := build/compat/.installed
 HASTE := 0.5.5
 
-.PHONY: demo test test-all test-jax test-torch test-compat dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-quick report-picture axes-picture experiments clean
+# The environments of the benchmark on a GPU.
+GPU := build/gpu
+
+.PHONY: demo test test-all test-jax test-torch test-compat dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-gpu bench-quick report-picture axes-picture experiments clean
 
 demo: $(DEMO)
 	$(BIN)/python -m examples.digits
@@ -92,6 +95,13 @@ bench-jax: $(STAMP)
 bench-torch: $(TORCH_STAMP)
 	KERAS_BACKEND=torch $(TORCH_BIN)/python -m benchmarks.backends
 
+# Measure the layers beside cuDNN on a machine with an NVIDIA GPU, in under eight minutes after the
+# installation. TensorFlow and JAX need different CUDA libraries, so each has its own environment.
+bench-gpu: $(GPU)/tensorflow/.installed $(GPU)/jax/.installed
+	KERAS_BACKEND=tensorflow $(GPU)/tensorflow/bin/python -m benchmarks.gpu measure
+	KERAS_BACKEND=jax $(GPU)/jax/bin/python -m benchmarks.gpu measure
+	$(GPU)/jax/bin/python -m benchmarks.gpu table
+
 bench-quick: $(STAMP)
 	$(BIN)/python -m benchmarks run --quick
 
@@ -125,6 +135,13 @@ $(DEMO) $(STAMP): pyproject.toml
 $(TORCH_STAMP): pyproject.toml
 	test -x $(TORCH_BIN)/python || $(PYTHON) -m venv build/torch
 	$(TORCH_BIN)/python -m pip install --quiet --editable '.[torch]' '$(TORCH)'
+	touch $@
+
+$(GPU)/tensorflow/.installed: BACKEND = tensorflow[and-cuda]
+$(GPU)/jax/.installed: BACKEND = jax[cuda12]
+$(GPU)/%/.installed: pyproject.toml
+	test -x $(GPU)/$*/bin/python || $(PYTHON) -m venv $(GPU)/$*
+	$(GPU)/$*/bin/python -m pip install --quiet --editable . '$(BACKEND)'
 	touch $@
 
 # The libraries of keras_norm.compat have an environment of their own for the same reason. The

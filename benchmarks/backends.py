@@ -15,7 +15,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from benchmarks import models, report, results
+from benchmarks import report, results
+from benchmarks.recurrent_layers import recurrent_layer
 from benchmarks.results import Measurement, Results
 from benchmarks.settings import (
     BN_LSTM,
@@ -68,35 +69,64 @@ def _measurements(rounds: int) -> Iterator[Measurement]:
             keras.backend.clear_session()
 
 
-def training_step(name: str, shape: Shape) -> Callable[[], object]:
-    """Return a function that computes the gradients of the weights and of the inputs."""
-    layer = models.recurrent_layer(name, shape)
+def training_step(name: str, shape: Shape, **options: Any) -> Callable[[], object]:
+    """Return a function that computes the gradients of the weights and of the inputs.
+
+    Args:
+        name: name of the layer.
+        shape: sizes of its inputs and its units.
+        **options: further arguments of the layer.
+    """
+    layer = recurrent_layer(name, shape, **options)
     layer.build((shape.batch, shape.time, shape.inputs))
     x = _normal(shape.batch, shape.time, shape.inputs)
-    dy = _normal(shape.batch, shape.time, shape.units)
+    dy = _normal(shape.batch, shape.time, shape.units).astype(layer.compute_dtype)
     if keras.backend.backend() == "torch":
         torch: Any = importlib.import_module("torch")
         x, dy = torch.tensor(x, requires_grad=True), torch.tensor(dy)
         sources = [x, *(weight.value for weight in layer.trainable_weights)]
         return lambda: torch.autograd.grad(layer(x, training=True), sources, dy)
     jax: Any = importlib.import_module("jax")
-    weights = [weight.value for weight in layer.trainable_variables]
-    rest = [weight.value for weight in layer.non_trainable_variables]
-
-    def outputs(weights: Any, x: Any) -> Any:
-        return layer.stateless_call(weights, rest, x, training=True)[0]
+    trainable, others = weights(layer)
 
     @jax.jit  # type: ignore[untyped-decorator]
-    def gradients(weights: Any, x: Any, dy: Any) -> Any:
-        return jax.vjp(outputs, weights, x)[1](dy)
+    def gradients(trainable: Any, x: Any, dy: Any) -> Any:
+        def outputs(trainable: Any, x: Any) -> Any:
+            return layer.stateless_call(trainable, others, x, training=True)[0]
 
-    return lambda: jax.block_until_ready(gradients(weights, x, dy))
+        return jax.vjp(outputs, trainable, x)[1](dy)
+
+    x, dy = jax.device_put((x, dy))
+    return lambda: jax.block_until_ready(gradients(trainable, x, dy))
+
+
+def inference_step(name: str, shape: Shape, **options: Any) -> Callable[[], object]:
+    """Return a function that computes the outputs, compiled by JAX.
+
+    Args:
+        name: name of the layer.
+        shape: sizes of its inputs and its units.
+        **options: further arguments of the layer.
+    """
+    layer = recurrent_layer(name, shape, **options)
+    layer.build((shape.batch, shape.time, shape.inputs))
+    jax: Any = importlib.import_module("jax")
+    outputs = jax.jit(lambda *variables: layer.stateless_call(*variables, training=False)[0])
+    arguments = (*weights(layer), jax.device_put(_normal(shape.batch, shape.time, shape.inputs)))
+    return lambda: jax.block_until_ready(outputs(*arguments))
+
+
+def weights(layer: keras.layers.Layer) -> tuple[list[Any], list[Any]]:
+    """Return the values of the trainable and of the other variables of a layer."""
+    variables = (layer.trainable_variables, layer.non_trainable_variables)
+    trainable, others = ([variable.value for variable in group] for group in variables)
+    return trainable, others
 
 
 def predict_step(name: str, shape: Shape) -> Callable[[], object]:
     """Return a function that calls `predict_on_batch`."""
     inputs = keras.Input((shape.time, shape.inputs))
-    model = keras.Model(inputs, models.recurrent_layer(name, shape)(inputs))
+    model = keras.Model(inputs, recurrent_layer(name, shape)(inputs))
     x = _normal(shape.batch, shape.time, shape.inputs)
     return lambda: model.predict_on_batch(x)
 

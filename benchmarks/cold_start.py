@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import fresh_process, models, settings
+from benchmarks.recurrent_layers import recurrent_layer
 from benchmarks.results import Measurement
 from benchmarks.settings import Settings, Shape, Task
 
@@ -51,7 +52,7 @@ def first_step(name: str, shape: Shape) -> dict[str, float]:
 def first_bidirectional_step(name: str, shape: Shape) -> dict[str, float]:
     """Time the first training step of two stacked Bidirectional layers."""
     layers = (
-        keras.layers.Bidirectional(models.recurrent_layer(name, shape, return_sequences))
+        keras.layers.Bidirectional(recurrent_layer(name, shape, return_sequences))
         for return_sequences in (True, False)
     )
     model = _classifier(shape, *layers)
@@ -107,7 +108,7 @@ def data(task: Task) -> tuple[Any, ...]:
 
 def _task_model(name: str, task: Task) -> keras.Model:
     shape = Shape(task.batch, task.time, task.inputs, task.units)
-    layer = models.recurrent_layer(name, shape, return_sequences=False)
+    layer = recurrent_layer(name, shape, return_sequences=False)
     if task.shortest is None:
         return _classifier(shape, layer)
     embedding = keras.layers.Embedding(WORDS, task.inputs, mask_zero=True)
@@ -116,7 +117,7 @@ def _task_model(name: str, task: Task) -> keras.Model:
 
 def classifier(name: str, shape: Shape) -> keras.Model:
     """Create a classifier with the recurrent layer of a name."""
-    return _classifier(shape, models.recurrent_layer(name, shape, return_sequences=False))
+    return _classifier(shape, recurrent_layer(name, shape, return_sequences=False))
 
 
 def _classifier(shape: Shape, *layers: keras.layers.Layer) -> keras.Model:

@@ -1,5 +1,6 @@
 """Results of the benchmark, and their JSON file."""
 
+import contextlib
 import dataclasses
 import datetime
 import importlib.metadata
@@ -8,6 +9,7 @@ import os
 import pathlib
 import platform
 import re
+import subprocess
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,7 +17,12 @@ import numpy as np
 
 from benchmarks.timing import Spread, Timings, ratio
 
-PACKAGES = ("tensorflow", "keras", "numpy", "ai-edge-litert")
+PACKAGES = {
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "numpy": "NumPy",
+    "ai-edge-litert": "LiteRT",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +132,8 @@ def this_machine() -> dict[str, Any]:
         "memory_gb": round(memory / 2**30),
         "system": platform.system(),
         "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in PACKAGES},
+        **({"gpu": card} if (card := _gpu()) else {}),
+        **_versions(),
     }
 
 
@@ -137,12 +145,33 @@ def begin(settings: dict[str, Any]) -> Results:
 
 def describe(machine: dict[str, Any]) -> str:
     """Format the machine in one line."""
+    versions = ", ".join(
+        f"{PACKAGES[name]} {machine[name]}" for name in PACKAGES if name in machine
+    )
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
-        f"no GPU, {machine['system']}; Python {machine['python']}, "
-        f"TensorFlow {machine['tensorflow']}, Keras {machine['keras']}, NumPy {machine['numpy']}, "
-        f"LiteRT {machine['ai-edge-litert']}"
+        f"{machine.get('gpu', 'no GPU')}, {machine['system']}; "
+        f"Python {machine['python']}, {versions}"
     )
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of the installed packages; JAX needs neither TensorFlow nor LiteRT."""
+    found = {}
+    for name in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def _gpu() -> str | None:
+    """Return the name of the first NVIDIA GPU; None without one."""
+    command = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
+    try:
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return printed.partition("\n")[0].strip() or None
 
 
 def _processor() -> str:

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from benchmarks import models, settings
+from benchmarks.recurrent_layers import recurrent_layer
 from benchmarks.results import Measurement
 from benchmarks.settings import Settings, Shape
 from benchmarks.timing import Variant, measure, of_group
@@ -21,7 +22,7 @@ def latency(config: Settings) -> Iterator[Measurement]:
             variants = {}
             for name in config.choices:
                 inputs = keras.Input((None, shape.inputs))
-                model = models.compiled(inputs, models.recurrent_layer(name, shape))
+                model = models.compiled(inputs, recurrent_layer(name, shape))
                 file = export(model, name, pathlib.Path(folder, name))
                 variants[settings.PREDICT, name] = prediction(model, shape)
                 variants[settings.SERVED, name] = request(file, shape)

@@ -51,9 +51,10 @@ TRIAL, SAME_SIZE, KEPT = "time per trial", "time per trial, same size", "memory 
 
 LN_LSTM, LN_GRU, BN_LSTM = "LN-LSTM", "LN-GRU", "BN-LSTM"
 RMS_LSTM, NO_NORM = "RMS-LSTM", "norm=None"
+JOINT_LSTM = "LN-LSTM, joint form"
 OURS = (LN_LSTM, LN_GRU, BN_LSTM, RMS_LSTM, NO_NORM)
 KERAS_LSTM, KERAS_JIT, KERAS_GRU = "keras LSTM", "keras LSTM, jit", "keras GRU"
-KERAS_STATIC = "keras LSTM, static"
+KERAS_STATIC, KERAS_NO_CUDNN = "keras LSTM, static", "keras LSTM, no cuDNN"
 RNN_CELL = "RNN(cell)"
 OWN_CELL = "RNN(LayerNormLSTMCell)"
 UNCOMPILED = "LN-LSTM, compiled=False"

@@ -9,6 +9,7 @@ import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 
 from benchmarks import models, settings
+from benchmarks.recurrent_layers import recurrent_layer
 from benchmarks.results import Measurement
 from benchmarks.settings import Settings, Shape
 from benchmarks.timing import Variant, measure, of_group
@@ -46,7 +47,7 @@ def convert(name: str, shape: Shape, folder: pathlib.Path) -> pathlib.Path:
     their files with dynamic sizes need TensorFlow operations.
     """
     path = folder / f"{name}-{'x'.join(map(str, shape))}.tflite"
-    layer = models.recurrent_layer(name, shape)
+    layer = recurrent_layer(name, shape)
     if name in EXPORTED:
         inputs = keras.Input((None, shape.inputs))
         return export_tflite(keras.Model(inputs, layer(inputs)), path)

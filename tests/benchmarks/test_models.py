@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import matrix_products, models, settings
+from benchmarks import matrix_products, models, recurrent_layers, settings
 from benchmarks.settings import INFERENCE, TRAINING, Shape
 from tests import oracles
 
@@ -13,7 +13,7 @@ SHAPE = Shape(4, 5, 3, 6)
 
 
 def test_the_reference_cell_matches_the_equations():
-    cell = models.LayerNormCell(SHAPE.units)
+    cell = recurrent_layers.LayerNormCell(SHAPE.units)
     layer = keras.layers.RNN(cell, return_sequences=True)
     x = models.normal(4, 5, 3)
     layer.build(x.shape)
