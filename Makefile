@@ -22,8 +22,9 @@ COMPAT_BIN := build/compat/bin
 COMPAT_STAMP := build/compat/.installed
 HASTE := 0.5.5
 
-# The environments of the benchmark on a GPU.
-GPU := build/gpu
+# The environment with TensorFlow and JAX for a GPU.
+GPU_BIN := build/gpu/bin
+GPU_STAMP := build/gpu/.installed
 
 .PHONY: demo test test-all test-jax test-torch test-compat dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-gpu bench-quick report-picture axes-picture experiments clean
 
@@ -96,11 +97,11 @@ bench-torch: $(TORCH_STAMP)
 	KERAS_BACKEND=torch $(TORCH_BIN)/python -m benchmarks.backends
 
 # Measure the layers beside cuDNN on a machine with an NVIDIA GPU, in under eight minutes after the
-# installation. TensorFlow and JAX need different CUDA libraries, so each has its own environment.
-bench-gpu: $(GPU)/tensorflow/.installed $(GPU)/jax/.installed
-	KERAS_BACKEND=tensorflow $(GPU)/tensorflow/bin/python -m benchmarks.gpu measure
-	KERAS_BACKEND=jax $(GPU)/jax/bin/python -m benchmarks.gpu measure
-	$(GPU)/jax/bin/python -m benchmarks.gpu table
+# installation of the CUDA libraries.
+bench-gpu: $(GPU_STAMP)
+	KERAS_BACKEND=tensorflow $(GPU_BIN)/python -m benchmarks.gpu measure
+	KERAS_BACKEND=jax $(GPU_BIN)/python -m benchmarks.gpu measure
+	$(GPU_BIN)/python -m benchmarks.gpu table
 
 bench-quick: $(STAMP)
 	$(BIN)/python -m benchmarks run --quick
@@ -137,11 +138,9 @@ $(TORCH_STAMP): pyproject.toml
 	$(TORCH_BIN)/python -m pip install --quiet --editable '.[torch]' '$(TORCH)'
 	touch $@
 
-$(GPU)/tensorflow/.installed: BACKEND = tensorflow[and-cuda]
-$(GPU)/jax/.installed: BACKEND = jax[cuda12]
-$(GPU)/%/.installed: pyproject.toml
-	test -x $(GPU)/$*/bin/python || $(PYTHON) -m venv $(GPU)/$*
-	$(GPU)/$*/bin/python -m pip install --quiet --editable . '$(BACKEND)'
+$(GPU_STAMP): pyproject.toml
+	test -x $(GPU_BIN)/python || $(PYTHON) -m venv build/gpu
+	$(GPU_BIN)/python -m pip install --quiet --editable . 'tensorflow[and-cuda]' 'jax[cuda12]'
 	touch $@
 
 # The libraries of keras_norm.compat have an environment of their own for the same reason. The
