@@ -14,7 +14,7 @@ from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.compare.arrays import kind_of, magnitude
 from keras_norm.export.compare.merge import merge
-from keras_norm.export.compare.metrics import read_labels, tally
+from keras_norm.export.compare.metrics import count_equal, read_labels, tally
 from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.quantization_tolerance import spreads
 from keras_norm.export.compare.samples import Case
@@ -22,7 +22,6 @@ from keras_norm.export.compare.text_arrays import to_fixed_width
 from keras_norm.export.compare.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.tolerance_factors import model_precision, timestep_counter
-from keras_norm.export.results.artifact_result import Tally
 from keras_norm.export.results.measurements import ArtifactMeasurements, DataMeasurements
 from keras_norm.export.runtimes.runner import Run
 from keras_norm.typing import Arrays
@@ -134,15 +133,15 @@ class DataComparison:
         found: list[DataMeasurements] = []
         labels: Arrays = {}
         for batch in run_batches(part, self.run, self.batch):
-            labels = batch.part_labels
+            labels, own = batch.part_labels, batch.cut(batch.row_outputs)
             found.append(
                 DataMeasurements(
                     samples=batch.count,
                     timesteps=self._timesteps(batch.case.inputs),
                     scales=tuple((name, magnitude(y)) for name, y in batch.outputs.items()),
                     rows_by_output=_hash_rows(batch),
-                    spreads=spreads(batch.cut(batch.row_outputs)),
-                    tallies=_tally(batch, batch.outputs),
+                    spreads=spreads(own),
+                    tallies=tally(batch.labels, own, own),
                     artifacts=tuple(
                         self._measure(artifact, batch, part.source) for artifact in self.artifacts
                     ),
@@ -175,7 +174,11 @@ class DataComparison:
         largest = max(excesses, default=-1.0)
         if largest > self._largest.get(name, -math.inf):
             self._largest[name], self.worst[name] = largest, (batch.case, batch.outputs)
-        return ArtifactMeasurements(name, measurements, _tally(batch, actual))
+        # An output with another shape or kind of dtype than in the Keras model has no metric.
+        kinds = {n: (y.shape, kind_of(y)) for n, y in batch.row_outputs.items()}
+        alike = {n: y for n, y in actual.items() if kinds.get(n) == (y.shape, kind_of(y))}
+        compared = batch.labels, batch.cut(alike), batch.cut(batch.row_outputs)
+        return ArtifactMeasurements(name, measurements, tally(*compared), count_equal(*compared))
 
 
 def _hash_rows(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -192,13 +195,3 @@ def _hash_rows(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
         hashes = {hashlib.sha256(f"{r.shape}".encode() + r.tobytes()).hexdigest() for r in stored}
         found.append((name, tuple(sorted(hashes))))
     return tuple(found)
-
-
-def _tally(batch: Batch, outputs: Arrays) -> tuple[Tally, ...]:
-    """Add up the metrics, such as the accuracy, of all outputs that have labels.
-
-    Outputs with another shape than in the Keras model are left out.
-    """
-    expected = batch.row_outputs
-    alike = {n: y for n, y in outputs.items() if n in expected and y.shape == expected[n].shape}
-    return tally(batch.labels, batch.cut(alike), batch.cut(expected))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
@@ -11,9 +12,10 @@ from keras_norm.export.checks.properties.property import Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import kind_of, magnitude, to_float64
 from keras_norm.export.compare.output_differences import measure, merge_profiles
-from keras_norm.export.compare.quantization_tolerance import useful_tolerance
+from keras_norm.export.compare.quantization_tolerance import standard_deviations, useful_tolerance
 from keras_norm.export.compare.tolerance import (
     INTEGER_SHARE,
+    QUANTIZED,
     Tolerance,
     coarsest,
     default_share,
@@ -21,7 +23,12 @@ from keras_norm.export.compare.tolerance import (
 )
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.results.measurements import ArtifactMeasurements, DataMeasurements
-from keras_norm.export.results.output_comparison import Measurement, OutputComparison, OutputResult
+from keras_norm.export.results.output_comparison import (
+    ErrorStatistics,
+    Measurement,
+    OutputComparison,
+    OutputResult,
+)
 from keras_norm.typing import Arrays
 
 
@@ -127,12 +134,13 @@ class Judge:
             properties: the results of its properties.
         """
         source = subject.source
+        precision = coarsest([source.precision, self.plan.precision])
         tolerances = self.tolerances(subject)
         on_data = next(m for m in self.measured.artifacts if m.name == source.name)
         return ArtifactResult(
             source.name,
             source.path,
-            coarsest([source.precision, self.plan.precision]),
+            precision,
             tolerances.calls.rtol,
             self.atol,
             () if on_data.error else self._compare_outputs(on_data, subject, tolerances),
@@ -141,6 +149,7 @@ class Judge:
             tolerances.share,
             tuple(tally.metric for tally in on_data.tallies) if subject.cost else (),
             cost=subject.cost,
+            quantized=precision in QUANTIZED and precision != self.plan.precision,
         )
 
     def make_notes(self) -> tuple[str, ...]:
@@ -206,15 +215,39 @@ class Judge:
             edge_tolerances[case.name] = self._edge_tolerance(tolerances, expected)
             for result in measure(expected, actual, rtol, case.rows):
                 found.setdefault(result.output, []).append((case.name, result))
+        errors = self._error_statistics(on_data)
         return tuple(
             OutputResult(
                 name,
                 tuple(case for case, _ in results),
                 tuple(_judge_groups(tolerances.values, results, groups, edge_tolerances)),
                 functools.reduce(merge_profiles, (m.profile for _, m in results)),
+                errors.get(name),
             )
             for name, results in found.items()
         )
+
+    def _error_statistics(self, on_data: ArtifactMeasurements) -> dict[str, ErrorStatistics]:
+        """Return the error of each output over all data, and the predictions that changed."""
+        deviations = standard_deviations(self.measured.spreads)
+        counts = {
+            tally.output: (int(tally.count), int(tally.count - tally.sum))
+            for tally in on_data.agreements
+            if not math.isnan(tally.sum)
+        }
+        found = {}
+        for m in on_data.outputs:
+            predictions = counts.get(m.output, (0, 0))
+            if m.output in deviations and m.widest is not None:
+                # Round sums to float32, so that they do not depend on the order of the data.
+                rms, deviation = (
+                    float(np.float32(x))
+                    for x in (math.sqrt(m.squared / m.count), deviations[m.output])
+                )
+                found[m.output] = ErrorStatistics(*predictions, rms, deviation, m.widest)
+            elif predictions[0]:
+                found[m.output] = ErrorStatistics(*predictions)
+        return found
 
     def _edge_tolerance(self, tolerances: Tolerances, expected: Arrays) -> Tolerance:
         """Return the tolerance for an edge case: test inputs with a row of zeros or extreme values.

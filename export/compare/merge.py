@@ -174,7 +174,8 @@ def _largest_changes(
 SUMS = ["samples", "count", "total", "squares", "squared", "signed"]
 SUMS += ["nan_expected", "nan_actual", "infinite"]
 SUMS += ["predictions", "changed", "fixed", "broken", "values", "lost"]
-LISTS = ("spreads", "tallies", "artifacts", "outputs", "layers", "inference", "training")
+LISTS = ["spreads", "tallies", "agreements", "artifacts", "outputs", "layers"]
+LISTS += ["inference", "training"]
 # For each field name, the function that merges the field's values from two parts of the data.
 RULES: dict[str, Callable[[Value, Value], Value]] = {
     **dict.fromkeys(SUMS, operator.add),

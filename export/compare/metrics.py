@@ -1,5 +1,6 @@
-"""Compare a model's outputs with labels: accuracy or mean squared error."""
+"""Compare a model's outputs with labels, and its predictions with the Keras model's."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -91,6 +92,56 @@ def classes(output: Array, own: Array, labels: Array | None) -> Array | None:
     return None if own.dtype.kind == "f" else output
 
 
+def count_equal(labels: Arrays, outputs: Arrays, own: Arrays) -> tuple[Tally, ...]:
+    """Count the predictions that equal the predictions of the Keras model.
+
+    Integer labels define the prediction as they do for the accuracy, and labels below 0 are left
+    out. Without integer labels an output predicts classes if it holds integers, if its last axis is
+    a probability distribution (softmax), or if it is a single float between 0 and 1.
+
+    Args:
+        labels: see `read_labels`.
+        outputs: arrays by output name, in the shapes of `own`.
+        own: the Keras model's outputs by name, with a row for each row of the labels.
+    """
+    return tuple(
+        _count_equal(name, labels.get(name), outputs[name], y)
+        for name, y in own.items()
+        if name in outputs and kind_of(y) != "text" and y.size
+    )
+
+
+def _count_equal(name: str, labels: Array | None, output: Array, own: Array) -> Tally:
+    integers = None if labels is None or labels.dtype.kind == "f" else labels
+    is_float = kind_of(own) == "float"
+    if is_float:
+        output, own = to_float64(output), to_float64(own)
+    found, expected = (classes(y, own, integers) for y in (output, own))
+    if found is not None:
+        equal = (found == expected,) * 2
+    else:
+        equal = ((output > 0.5) == (own > 0.5), (output > 0.0) == (own > 0.0))
+    counted = np.ones(equal[0].shape, bool)
+    if integers is not None:
+        counted = integers.reshape(counted.shape) >= 0
+    total, signed = (float((same & counted).sum()) for same in equal)
+    shares = _are_shares(own)
+    if integers is None and is_float:
+        signed = math.nan  # other floats predict numbers, not classes
+        shares = _are_distributions(own) if found is not None else shares and labels is None
+    return Tally(name, "equal predictions", float(counted.sum()), total, signed, shares)
+
+
+def _are_shares(own: Array) -> bool:
+    """Return whether all values lie between 0 and 1."""
+    return bool(own.min() >= 0.0 and own.max() <= 1.0)
+
+
+def _are_distributions(own: Array) -> bool:
+    """Return whether the last axis holds probabilities whose sum is 1, as softmax returns them."""
+    return _are_shares(own) and bool((np.abs(own.sum(axis=-1) - 1.0) < 1e-2).all())
+
+
 def _tally(name: str, labels: Array, output: Array, own: Array) -> Tally:
     if labels.dtype.kind == "f":
         squared = np.square(to_float64(output) - labels.reshape(output.shape))
@@ -101,8 +152,7 @@ def _tally(name: str, labels: Array, output: Array, own: Array) -> Tally:
     labels = labels.reshape(both[0].shape)
     counted = labels >= 0  # labels below 0 mark padding, so they do not count
     total, signed = (float(((found == labels) & counted).sum()) for found in both)
-    shares = bool(own.min() >= 0.0 and own.max() <= 1.0)
-    return Tally(name, "accuracy", float(counted.sum()), total, signed, shares)
+    return Tally(name, "accuracy", float(counted.sum()), total, signed, _are_shares(own))
 
 
 def _is_class(labels: Array, output: Array) -> bool:

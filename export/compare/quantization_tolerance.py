@@ -39,11 +39,20 @@ def useful_tolerance(spreads: Iterable[Spread]) -> Tolerance:
         spreads: sums for the variance of each output over all samples; several entries for an
             output with rows of different shapes.
     """
+    limits = {n: float(np.float32(USEFUL * x)) for n, x in standard_deviations(spreads).items()}
+    return Tolerance(0.0, {}, integer_share=1.0 if limits else INTEGER_SHARE, limits=limits)
+
+
+def standard_deviations(spreads: Iterable[Spread]) -> dict[str, float]:
+    """Compute the standard deviation of each output over the samples.
+
+    Args:
+        spreads: as for `useful_tolerance`.
+    """
     found: dict[str, list[Spread]] = {}
     for spread in spreads:
         found.setdefault(spread.output, []).append(spread)
-    limits = {n: float(np.float32(USEFUL * _variation(own))) for n, own in found.items()}
-    return Tolerance(0.0, {}, integer_share=1.0 if limits else INTEGER_SHARE, limits=limits)
+    return {name: _variation(own) for name, own in found.items()}
 
 
 def _variation(found: Sequence[Spread]) -> float:

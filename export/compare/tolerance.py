@@ -24,6 +24,9 @@ TOLERANCES = {
     "float32": 1e-5,
     "float64": 1e-9,
 }
+# Precisions of quantized files, if the Keras model has more bits. The outputs of such a file
+# approximate the outputs of the model; those of any other file equal them within rounding.
+QUANTIZED = ("int8", "bfloat16", "float16")
 # In a quantized file without float outputs, up to a quarter of an output's integers may differ from
 # the Keras model, because a rounded weight can change an argmax. One integer may always differ.
 INTEGER_SHARE = 0.25

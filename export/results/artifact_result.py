@@ -48,10 +48,11 @@ class Tally:
 
     Attributes:
         output: name of the output.
-        name: "accuracy" or "mean squared error".
+        name: "accuracy", "mean squared error" or "equal predictions".
         count: number of values.
         total: sum of the values. A binary accuracy uses the threshold 0.5 here.
-        signed: sum of the values, where a binary accuracy uses the threshold 0.
+        signed: sum of the values, where a binary accuracy uses the threshold 0. NaN if the output
+            predicts classes only where `shares` is true.
         shares: whether all outputs of the Keras model lie between 0 and 1. The threshold of a
             binary accuracy is then 0.5, otherwise 0.
     """
@@ -64,13 +65,17 @@ class Tally:
     shares: bool
 
     @property
+    def sum(self) -> float:
+        """The sum of the values, with the threshold that `shares` chooses."""
+        return self.total if self.shares else self.signed
+
+    @property
     def metric(self) -> Metric:
         """The metric: the mean of all values, in float32.
 
         The last digits of a float64 sum depend on the order in which the parts are added.
         """
-        total = self.total if self.shares else self.signed
-        return Metric(self.output, self.name, float(np.float32(total / (self.count or 1.0))))
+        return Metric(self.output, self.name, float(np.float32(self.sum / (self.count or 1.0))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +141,8 @@ class ArtifactResult:
         first_difference: the first layer that differs from the Keras model; None if no output
             differs.
         cost: bytes, milliseconds and operations; None if the artifact could not be run.
+        quantized: whether the artifact stores values with fewer bits than the Keras model has:
+            8 bits, or 16 bits for a float32 model. Its outputs approximate the model's.
     """
 
     name: str
@@ -150,6 +157,7 @@ class ArtifactResult:
     metrics: tuple[Metric, ...] = ()
     first_difference: FirstDifference | None = None
     cost: Cost | None = None
+    quantized: bool = False
 
     @property
     def atol_needed(self) -> float | None:
@@ -166,9 +174,10 @@ class ArtifactResult:
 
     @property
     def passed(self) -> bool:
-        """Whether the artifact ran, equals the Keras model, and passed all further tests.
+        """Whether the artifact ran, its outputs are within the limit, and every property holds.
 
-        The further tests are those of the properties, such as "row independence".
+        The limit depends on the precision. For a float32 file it is rounding; for a quantized file
+        it is wider, so its outputs may differ visibly: see `OutputResult.errors`.
         """
         return (
             self.error is None

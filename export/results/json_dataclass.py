@@ -21,6 +21,8 @@ DERIVED = (
     "atol_needed",
     "max_abs",
     "max_rel",
+    "equal_share",
+    "rms_share",
     "large",
     "factor",
 )

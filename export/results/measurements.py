@@ -20,12 +20,14 @@ class ArtifactMeasurements:
         name: name in the report.
         outputs: differences between each output and the output of the Keras model.
         tallies: sums and counts for the metrics of the outputs with labels.
+        agreements: counts of the predictions that equal the predictions of the Keras model.
         error: the reason why the artifact could not be run, or None.
     """
 
     name: str
     outputs: tuple[Measurement, ...] = ()
     tallies: tuple[Tally, ...] = ()
+    agreements: tuple[Tally, ...] = ()
     error: str | None = None
 
 

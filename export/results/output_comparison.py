@@ -176,6 +176,43 @@ class Measurement:
 
 
 @dataclasses.dataclass(frozen=True)
+class ErrorStatistics:
+    """The error of one output of an artifact over all data, and the predictions that it changes.
+
+    An output predicts classes if it holds integers, if it has integer labels, if its last axis is a
+    probability distribution (softmax), or if it is a single float between 0 and 1.
+
+    Attributes:
+        predictions: number of predictions; 0 if the output does not predict classes.
+        changed: number of predictions with another class than in the Keras model.
+        rms: root mean square of actual - expected; None for integers.
+        deviation: standard deviation of the output of the Keras model over the samples; None for
+            integers.
+        worst: the value that differs most; None for integers.
+    """
+
+    predictions: int = 0
+    changed: int = 0
+    rms: float | None = None
+    deviation: float | None = None
+    worst: Element | None = None
+
+    @property
+    def equal_share(self) -> float | None:
+        """The share of predictions that equal the Keras model's; None without predictions."""
+        return 1.0 - self.changed / self.predictions if self.predictions else None
+
+    @property
+    def rms_share(self) -> float | None:
+        """`rms` as a share of `deviation`; infinite for a wrong constant, None for integers."""
+        if self.rms is None or self.deviation is None:
+            return None
+        if self.deviation:
+            return self.rms / self.deviation
+        return math.inf if self.rms else 0.0
+
+
+@dataclasses.dataclass(frozen=True)
 class OutputResult:
     """Comparisons of one output of one artifact, over all test inputs.
 
@@ -185,12 +222,14 @@ class OutputResult:
         comparisons: one comparison for each of `cases`; the sample index in `where` counts over the
             user's data.
         profile: distribution of the differences over all test inputs; None if shapes differed.
+        errors: the error over all data; None if the values could not be compared.
     """
 
     output: str
     cases: tuple[str, ...]
     comparisons: tuple[OutputComparison, ...]
     profile: DifferenceProfile | None
+    errors: ErrorStatistics | None = None
 
     @property
     def passed(self) -> bool:

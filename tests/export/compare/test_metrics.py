@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export.compare.merge import merge_results
-from keras_norm.export.compare.metrics import read_labels, tally
+from keras_norm.export.compare.metrics import count_equal, read_labels, tally
 
 SCORES = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3, 0.1]], "float32")
 
@@ -119,3 +119,60 @@ def test_labels_raise_if_no_output_has_a_row_for_each_sample():
 def test_one_array_of_labels_raises_for_two_outputs():
     with pytest.raises(ValueError, match="2 outputs"):
         read_labels(np.zeros(4), {"y": SCORES, "z": SCORES}, 4)
+
+
+LOGITS = np.array([[3.0, -1.0], [0.5, 2.0]], "float32")
+UNIT = np.array([[0.9], [0.2], [0.6]], "float32")
+
+
+@pytest.mark.parametrize(
+    ("own", "output", "labels", "predictions", "changed"),
+    [
+        (SCORES, SCORES[:, ::-1], None, 4, 3),
+        (SCORES.astype("float16"), SCORES, None, 4, 0),
+        (LOGITS, LOGITS[::-1], None, None, None),
+        (LOGITS, LOGITS[::-1], [0, 1], 2, 2),
+        (LOGITS, LOGITS[::-1], [0, -1], 1, 1),
+        (LOGITS, LOGITS[::-1], [[0, 1], [1, 1]], 4, 2),
+        (UNIT, 1.0 - UNIT, None, 3, 3),
+        (UNIT, 0.6 * UNIT, None, 3, 1),
+        (UNIT - 0.5, UNIT - 0.3, None, None, None),
+        (UNIT - 0.5, UNIT - 0.3, [1, 1, 1], 3, 0),
+        (UNIT - 0.5, UNIT, [1, 1, 1], 3, 1),
+        (UNIT, 1.0 - UNIT, [[0.5], [0.5], [0.5]], None, None),
+        (np.arange(4), np.array([0, 1, 2, 5]), None, 4, 1),
+        (np.array([True, False]), np.array([True, True]), None, 2, 1),
+    ],
+    ids=[
+        "softmax",
+        "softmax in float16",
+        "logits",
+        "logits with labels",
+        "padding",
+        "multiple labels",
+        "probability",
+        "probability below one half",
+        "number",
+        "binary logit with labels",
+        "binary logit that changes its sign",
+        "float labels",
+        "integers",
+        "booleans",
+    ],
+)
+def test_predictions_that_differ_from_the_keras_model_are_counted(
+    own, output, labels, predictions, changed
+):
+    """The counts are equal when each sample is counted separately; None means no predictions."""
+    labels = {} if labels is None else {"y": np.asarray(labels)}
+
+    def count(rows):
+        parts = ({"y": y[rows]} for y in (output, own))
+        return count_equal({n: y[rows] for n, y in labels.items()}, *parts)[0]
+
+    rows = [slice(k, k + 1) for k in range(len(own))]
+    for found in (count(slice(None)), functools.reduce(merge_results, map(count, rows))):
+        if predictions is None:
+            assert np.isnan(found.sum)
+        else:
+            assert (found.count, found.count - found.sum) == (predictions, changed)
