@@ -60,11 +60,11 @@ def train(model, rate, data, epochs):
     return np.array(curve)
 
 
-def export_and_check(model, x_test, folder):
+def export_and_check(model, x_test, y_test, folder):
     """Export SavedModel and TFLite, and compare both with the model on all test digits."""
     saved_model = export_saved_model(model, folder / "saved_model", overwrite=True)
     tflite = export_tflite(model, folder / "model.tflite", overwrite=True)
-    report = check(model, [saved_model, tflite], {"rows": x_test})
+    report = check(model, [saved_model, tflite], {"rows": x_test}, labels=y_test)
     report.to_html(folder / "report.html")
     report.print()
     return bool(report)
@@ -86,7 +86,7 @@ def main(argv=None):
         print(f"{name}: test accuracy {curve[-1, 1]:.1%} after {len(curve) * EVERY} steps")
         axes.plot(curve[:, 0], 100 * curve[:, 1], label=name)
         if name in EXPORTED:
-            passed &= export_and_check(model, data[1], args.out / model.name)
+            passed &= export_and_check(model, data[1], data[3], args.out / model.name)
     axes.set(xlabel="gradient steps", ylabel="test accuracy [%]", ylim=(0, 101), xlim=(0, None))
     axes.set_title("Handwritten digits, read row by row", loc="left")
     axes.legend(loc="lower right")

@@ -50,9 +50,9 @@ def check(
 
     The check tests every artifact:
 
-    - The outputs equal the outputs of the Keras model at several batch sizes and lengths. If the
-      model masks an input, further sequences are masked on the right, on the left, in gaps, and in
-      one row at every timestep.
+    - The outputs equal the outputs of the Keras model within rounding, or within a wider limit for
+      quantized files, at several batch sizes and lengths. If the model masks an input, further
+      sequences are masked on the right, on the left, in gaps, and in one row at every timestep.
     - A row's output depends on that row only.
     - A call gives equal outputs when it is repeated after another call.
     - The signature `step`, if there is one, gives the outputs of the whole sequence when it is
@@ -73,8 +73,10 @@ def check(
 
     A single-step model receives every sequence one timestep at a time. The outputs of 8-bit files
     are judged by the root mean square of their differences, which must be at most a quarter of the
-    output's standard deviation. The check restores every variable of the model. It makes the inputs
-    once and uses them for all artifacts.
+    output's standard deviation. A report with a quantized file (8 bits or float16) is APPROXIMATE
+    instead of PASS: it has the number of changed predictions and the error. It is true like PASS.
+    The check restores every variable of the model. It makes the inputs once and uses them for all
+    artifacts.
 
     With another backend than TensorFlow, a child process runs this function: see the guide
     "Export models trained on JAX or PyTorch".
@@ -109,7 +111,8 @@ def check(
             name for each data file. For a dataset give None: it has its own labels.
 
     Returns:
-        A report, falsy when any check failed.
+        A report, falsy when any check failed. A quantized file passes within the limit for its
+        precision: see `report.status`.
 
     Raises:
         ValueError: data, sizes, lengths or tolerances do not fit the model, or a file is not a
@@ -164,16 +167,20 @@ def check(
         if not has_nan(keras_result) and not differ_between_backends(keras_result):
             results = explain_differences(model, results, plan, comparison.worst)
         notes = [note for known in PROPERTIES for note in known.make_notes(model, results)]
-    gap = judge_gap(model, measured.gap, max_gap)
+    gap, advice = judge_gap(model, measured.gap, measured.samples, plan.samples.length, max_gap)
+    unmeasured = [gap.reason] if gap.verdict == "not measured" else []
     return Report(
         model.name,
         measured.samples,
         keras_result,
         results,
         gap,
-        (*plan.notes, *excused, *unsupported, *notes, *judge.make_notes()),
+        (
+            *(f"train/inference gap not measured: {reason}" for reason in unmeasured),
+            *(*plan.notes, *excused, *unsupported, *notes, *judge.make_notes()),
+        ),
         tuple(installed_versions().items()),
-        findings(keras_result, results, gap, measured.samples, plan.samples.length),
+        findings(keras_result, results, advice),
         plan.layers,
         judge.timesteps,
     )

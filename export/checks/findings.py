@@ -1,65 +1,46 @@
-"""Make the findings of a check: observations with advice for the user."""
+"""Make the findings of a check: observations with advice for the user.
 
-from collections.abc import Callable, Iterator, Sequence
+One rule decides how a report shows a measurement:
+
+- failure: two results that must agree do not agree, or something could not run. The report is
+  false. Every failure has a finding with advice.
+- advice: no comparison failed, but the Keras model is worse in inference mode than it needs to be,
+  or for inputs such as padding on the left (`gap_findings`, `Property.advise`).
+- note: a fact that explains a number, or a limit of this check. The user need not act.
+"""
+
+from collections.abc import Iterator, Sequence
 
 from keras_norm.export.checks.properties.backends import differ_between_backends
 from keras_norm.export.checks.properties.no_nan import has_nan
 from keras_norm.export.checks.properties.property_registry import property_named
 from keras_norm.export.compare.input_cases import is_edge
 from keras_norm.export.results.artifact_result import ArtifactResult
-from keras_norm.export.results.check_result import (
-    NOTABLE,
-    Finding,
-    LayerStatistics,
-    TrainInferenceGap,
-)
+from keras_norm.export.results.check_result import Finding
 
 RUN_ADVICE = "Correct the cause that the message names, or export the model again."
 VALUES_ADVICE = "Export the model again: the outputs are not the outputs of this model."
-GAP_ADVICE = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
-
-# The report gives advice if the weight of the initial value in the moving statistics is above this
-# limit.
-INITIAL_SHARE = 0.1
-# The report gives advice if the moving statistics average fewer batches than this limit.
-FEW = 10
-
-# The report gives advice if the data have fewer samples than this: the standard error of the mean
-# is then above 0.1 standard deviations.
-FEW_SAMPLES = 100
-
-# The report gives advice if a metric is worse in inference mode than in training mode by more than
-# this limit. The limit is a difference of two accuracies, or a difference of two mean squared
-# errors divided by the error in training mode.
-NOTABLE_METRIC = 0.01
 
 
 def findings(
     keras_result: ArtifactResult,
     artifacts: Sequence[ArtifactResult],
-    gap: TrainInferenceGap,
-    samples: int,
-    length: int | None,
+    gap_advice: Sequence[Finding],
 ) -> tuple[Finding, ...]:
     """Return the findings of a check, each with its advice; findings on artifacts come first.
 
     Args:
         keras_result: the result of the Keras model.
         artifacts: the results of the artifacts.
-        gap: the difference between training mode and inference mode.
-        samples: number of samples in the data.
-        length: number of timesteps of the data; None without a dynamic time dimension, or if the
-            lengths differ.
+        gap_advice: the advice on the difference between training mode and inference mode, from
+            `keras_norm.export.checks.gap_findings`.
     """
     found = [
         (result.path or result.name, finding)
         for result in (*artifacts, keras_result)
         for finding in _find_in_result(result, keras_result)
     ]
-    causes = [*_find_in_statistics(gap, samples, length), *_find_in_gap(gap)]
-    if not gap.passed and not causes:
-        causes.append(_describe_large_gap(gap))
-    found += [("", cause) for cause in causes]
+    found += [("", finding) for finding in gap_advice]
     # If a file fails in two runtimes for the same reason, the report shows one finding.
     unique: dict[tuple[str, str, str], Finding] = {}
     for file, finding in found:
@@ -72,7 +53,7 @@ def _find_in_result(result: ArtifactResult, keras_result: ArtifactResult) -> Ite
         yield Finding(result.name, result.error, RUN_ADVICE)
     wrong = [c for output in result.outputs for c in output.comparisons if not c]
     if result.first_difference is not None:
-        yield _describe_wrong_outputs(result, keras_result)
+        yield _describe_wrong_outputs(result)
     # If the Keras model returns NaN, or differs between backends, its property reports the cause.
     elif wrong and not has_nan(keras_result) and not differ_between_backends(keras_result):
         yield Finding(result.name, wrong[0].description, VALUES_ADVICE)
@@ -83,7 +64,7 @@ def _find_in_result(result: ArtifactResult, keras_result: ArtifactResult) -> Ite
             yield Finding(result.name, tested.detail, advice)
 
 
-def _describe_wrong_outputs(result: ArtifactResult, keras_result: ArtifactResult) -> Finding:
+def _describe_wrong_outputs(result: ArtifactResult) -> Finding:
     first = result.first_difference
     assert first is not None
     needed = result.atol_needed
@@ -95,7 +76,7 @@ def _describe_wrong_outputs(result: ArtifactResult, keras_result: ArtifactResult
     if first.layer is not None:
         layer = f"the first layer whose output differs is {first.layer!r}"
     observation = f"outputs differ, and {layer}: {first.reason}"
-    if result.precision in ("int8", "float16") and result.precision != keras_result.precision:
+    if result.quantized:
         judge = "judge the file by its metric"
         judge = judge if result.metrics else f"give labels= and {judge}"
         advice = f"Quantize less, or {judge}{accept}."
@@ -132,119 +113,3 @@ def _failed_cases(result: ArtifactResult) -> list[str]:
         for name, comparison in zip(output.cases, output.comparisons, strict=True)
         if not comparison
     ]
-
-
-def _find_in_statistics(
-    gap: TrainInferenceGap, samples: int, length: int | None
-) -> Iterator[Finding]:
-    """Yield a finding for each problem of the moving statistics, such as too few updates.
-
-    The finding names the first layer with the problem, and the number of further layers.
-    """
-
-    def found(
-        rule: Callable[[LayerStatistics], bool],
-        observe: Callable[[LayerStatistics], str],
-        advice: str,
-    ) -> Iterator[Finding]:
-        layers = [layer for layer in gap.layers if rule(layer)]
-        if layers:
-            more = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
-            yield Finding(layers[0].path + more, observe(layers[0]), advice)
-
-    yield from found(
-        lambda s: s.trained_rows == 0,
-        lambda s: "the moving statistics have their initial values",
-        "Train the model, or call recalibrate(model, data), before you export it.",
-    )
-    yield from found(
-        lambda s: s.large and s.trained_rows > 0,
-        lambda s: (
-            f"the moving means are {s.distance:.2g} standard deviations away from the means of the "
-            f"data, and the variances differ by a factor of {s.factor:.2g}"
-        ),
-        "Call recalibrate(model, training_data). If the training data differ from these data, "
-        "train on data like these. With a lower momentum, statistics follow the weights faster.",
-    )
-    yield from found(
-        lambda s: (s.initial_share or 0.0) > INITIAL_SHARE and s.trained_rows > 0 and _is_off(s),
-        lambda s: (
-            f"after {_fewest(s)} updates at this momentum, the initial values still have a weight "
-            f"of {s.initial_share:.0%} in the statistics"
-        ),
-        "Lower the momentum, build the layer with debias=True, or call recalibrate(model, data).",
-    )
-    yield from found(
-        lambda s: s.initial_share == 0.0 and _fewest(s) < FEW and _is_off(s),
-        lambda s: f"some statistics are averages of only {_fewest(s)} batches",
-        "Train for more epochs on sequences with as many timesteps as the data, or call "
-        "recalibrate(model, data).",
-    )
-    yield from found(
-        lambda s: len(s.by_row) > 1 and s.trained_rows < s.data_rows,
-        lambda s: (
-            f"the data reach {s.data_rows} timesteps, but training reached only {s.trained_rows} "
-            "timesteps"
-        ),
-        "Train on sequences as long as the sequences that you serve.",
-    )
-    yield from found(
-        lambda s: length is not None and 1 < len(s.by_row) < length,
-        lambda s: (
-            f"the data have {length} timesteps, but the layer has moving statistics for only "
-            f"{len(s.by_row)} timesteps"
-        ),
-        f"Build the layer with max_timesteps={length}, unless later timesteps have equal "
-        "statistics.",
-    )
-    yield from found(
-        lambda s: s.distance is not None and samples < FEW_SAMPLES,
-        lambda s: f"the statistics of only {samples} samples are uncertain",
-        f"Give {FEW_SAMPLES} samples or more.",
-    )
-
-
-def _find_in_gap(gap: TrainInferenceGap) -> Iterator[Finding]:
-    trained = bool(gap.layers) and all(s.trained_rows >= s.data_rows for s in gap.layers)
-    for output in gap.outputs:
-        if trained and gap.verdict == "ok" and output.notable:
-            yield Finding(
-                f"output {output.output!r}",
-                f"the outputs in training and inference mode differ by {output.worst:.2g}, "
-                "although the moving statistics agree with the statistics of the data",
-                "Train with larger batches, because statistics of small batches are uncertain; or "
-                "use LayerNorm.",
-            )
-    for metric in gap.metrics:
-        worse = metric.training - metric.inference
-        if metric.name != "accuracy":
-            worse = -worse / (abs(metric.training) or 1.0)
-        if worse > NOTABLE_METRIC:
-            yield Finding(
-                f"output {metric.output!r}",
-                f"the {metric.name} is {metric.inference:.4g} in inference mode, but "
-                f"{metric.training:.4g} in training mode",
-                "Call recalibrate(model, training_data), and check again.",
-            )
-
-
-def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
-    """Return a finding on a train/inference gap above `max_gap` whose cause is not known."""
-    if gap.worst is None:
-        observation = f"the train/inference gap was not measured: {gap.reason}"
-        advice = "Correct the cause that the message names, or give no max_gap."
-        return Finding("Keras model", observation, advice)
-    observation = (
-        f"the train/inference gap is {gap.worst:.3g}, but must be at most max_gap={gap.max_gap:.3g}"
-    )
-    return Finding("Keras model", observation, GAP_ADVICE)
-
-
-def _is_off(statistics: LayerStatistics) -> bool:
-    """Check whether the moving means differ from the data's means enough to give advice."""
-    return statistics.distance is not None and statistics.distance > NOTABLE
-
-
-def _fewest(statistics: LayerStatistics) -> int:
-    """Return the smallest nonzero number of updates of any row of the moving statistics."""
-    return min((n for n in statistics.updates or () if n), default=0)

@@ -1,11 +1,12 @@
 """Measure the train/inference gap: how training mode changes the outputs of a model."""
 
-import math
+import dataclasses
 from collections.abc import Sequence
 
 import keras
 import numpy as np
 
+from keras_norm.export.checks.gap_findings import FROZEN, advise_on_gap, describe_gap
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.compare.arrays import absolute_difference, kind_of, to_float64
 from keras_norm.export.compare.metrics import tally
@@ -13,6 +14,7 @@ from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.tolerance_factors import model_precision
 from keras_norm.export.results.check_result import (
+    Finding,
     LayerStatistics,
     MetricGap,
     OutputGap,
@@ -23,8 +25,6 @@ from keras_norm.export.results.output_comparison import largest_known
 from keras_norm.named_layers import batch_norms
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
 from keras_norm.typing import Array, Arrays
-
-FROZEN = "the layer is frozen, so training mode uses its moving statistics too"
 
 
 class GapMeter:
@@ -84,8 +84,12 @@ class GapMeter:
 
 
 def judge_gap(
-    model: keras.Model, found: GapMeasurements, max_gap: float | None = None
-) -> TrainInferenceGap:
+    model: keras.Model,
+    found: GapMeasurements,
+    samples: int,
+    length: int | None = None,
+    max_gap: float | None = None,
+) -> tuple[TrainInferenceGap, tuple[Finding, ...]]:
     """Compute and judge the train/inference gap from the measurements on all data.
 
     Every batch runs in training mode on its own, as in training. The gap of an output is the
@@ -103,14 +107,20 @@ def judge_gap(
     Args:
         model: the Keras model.
         found: the merged results of `GapMeter` on all parts of the data.
+        samples: number of samples in the data.
+        length: number of timesteps of the data; None without a dynamic time dimension, or if the
+            lengths differ.
         max_gap: largest difference of any output that passes, or None.
 
     Returns:
-        The gap; its verdict is "not measured", with the reason, if a part could not be measured.
+        (the gap, the advice on it). The verdict is "not measured", with the reason, if a part could
+        not be measured.
     """
+    rounding = TOLERANCES[model_precision(model, {})]
     error = found.error or ("" if found.outputs else "the model has no outputs of numbers")
     if error:
-        return TrainInferenceGap("not measured", error, max_gap=max_gap)
+        gap = TrainInferenceGap("not measured", error, max_gap=max_gap)
+        return gap, advise_on_gap(gap, length, rounding)
     most = max(part.rows for part in found.outputs)
     outputs: dict[str, list[ModeDifference]] = {}
     for part in found.outputs:
@@ -119,12 +129,14 @@ def judge_gap(
     gaps = tuple(_output_gap(name, parts) for name, parts in outputs.items())
     norms = batch_norms(model)
     layers = tuple(_layer_statistics(*norms[data.index], data) for data in found.layers)
-    verdict, reason = _verdict(gaps, layers, TOLERANCES[model_precision(model, {})])
     metrics = tuple(
         MetricGap(inference.output, inference.name, inference.metric.value, training.metric.value)
         for inference, training in zip(found.inference, found.training, strict=True)
     )
-    return TrainInferenceGap(verdict, reason, gaps, layers, max_gap, metrics)
+    gap = TrainInferenceGap("", "", gaps, layers, max_gap, metrics)
+    advice = advise_on_gap(gap, length, rounding)
+    verdict, reason = describe_gap(gap, advice, samples)
+    return dataclasses.replace(gap, verdict=verdict, reason=reason), advice
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
@@ -208,58 +220,6 @@ def _note(layer: keras.layers.Layer, trained: Array, reached: Array) -> str:
     if beyond:
         return f"the data reach {beyond} timesteps that training never reached"
     return ""
-
-
-def _verdict(
-    outputs: tuple[OutputGap, ...], layers: tuple[LayerStatistics, ...], rounding: float
-) -> tuple[str, str]:
-    """Return the verdict on the train/inference gap, and the reason for it.
-
-    Without a batch normalization, the gap is large if an output differs by more than `rounding`
-    times its largest value (or more than `rounding`, if that value is below 1).
-    """
-    large = [layer for layer in layers if layer.large]
-    if large:
-        far = max(large, key=lambda layer: layer.distance or 0.0)
-        return "large", (
-            f"the statistics of {len(large)} of {len(layers)} batch normalizations differ from the "
-            f"data; {far.path}: the means are {far.distance:.2g} standard deviations away, and the "
-            f"variances differ by a factor of {far.factor:.2g}"
-        )
-    undefined = [gap.output for gap in outputs if not math.isfinite(gap.worst)]
-    undefined += [
-        n.path for n in layers if n.distance is not None and not math.isfinite(n.distance)
-    ]
-    if undefined:
-        return (
-            "not measured",
-            f"{undefined[0]} has NaN or infinity in training mode or inference mode",
-        )
-    worst = max(outputs, key=lambda gap: gap.worst)
-    if not layers and worst.worst > rounding * max(worst.scale, 1.0):
-        return "large", (
-            f"output {worst.output!r} differs by {worst.worst:.2g}, although the model has no "
-            "batch normalization: another layer depends on the mode"
-        )
-    if not layers:
-        return "ok", "the model has no batch normalization, and both modes give equal outputs"
-    unmeasured = [layer for layer in layers if layer.distance is None and layer.note != FROZEN]
-    if unmeasured:
-        note = unmeasured[0].note or "the data have no timestep whose statistics training updated"
-        return "not measured", f"{unmeasured[0].path}: {note}"
-    far = max(layers, key=lambda layer: layer.distance or 0.0)
-    if far.distance is None:
-        return "ok", (
-            f"all batch normalizations, such as {far.path}, are frozen, so training mode uses "
-            "their moving statistics too"
-        )
-    reason = (
-        f"the moving means are at most {far.distance:.2g} standard deviations away from the means "
-        f"of the data (in {far.path})"
-    )
-    if worst.notable:
-        reason += "; outputs differ because training mode uses the statistics of each batch"
-    return "ok", reason
 
 
 def _mode_difference(name: str, rows: int, inference: Array, training: Array) -> ModeDifference:

@@ -1,6 +1,7 @@
 """Convert the printed texts and tables of a report to HTML, for a notebook or a page."""
 
 import io
+import itertools
 from collections.abc import Iterable
 from html import escape
 
@@ -12,7 +13,7 @@ from rich.text import Text
 
 # The text has the color of the page. The other colors have a contrast of about 4 on white and on
 # black, because no style sheet knows the theme of every notebook.
-COLORS = {"green": "#1a8a3a", "red": "#e5393f", "yellow": "#b26a00"}
+COLORS = {"green": "#1a8a3a", "red": "#e5393f", "yellow": "#b26a00", "bright_blue": "#2f7fe0"}
 FRAME = "rgb(128 128 128 / .4)"
 STYLE = f"""<style>
 .keras-norm p {{ margin: .2em 0; white-space: pre-line; overflow-wrap: anywhere; }}
@@ -28,24 +29,26 @@ STYLE = f"""<style>
 
 
 def html_fragment(
-    renderables: Iterable[RenderableType], verdict: bool | None = None, more: str = "Details"
+    renderables: Iterable[RenderableType], color: str = "", more: str = "Details"
 ) -> str:
     """Convert texts and tables to HTML that needs no other file.
 
-    The first text is the verdict. The texts and tables after the first table are collapsed.
+    The first text is the verdict. The first table, and tables directly after it, are visible. The
+    texts and tables after them are collapsed.
 
     Args:
         renderables: texts and tables; all texts are escaped.
-        verdict: whether the check passed, which colors the verdict; None for no color.
+        color: the color of the frame beside the verdict, a name in `COLORS`; "" for none.
         more: heading of the collapsed part.
     """
     console = Console(file=io.StringIO(), width=200)
     first, *others = (item for item in renderables if item != "")
-    color = "" if verdict is None else f"; border-color: {COLORS['green' if verdict else 'red']}"
-    shown = [f'<div class="verdict" style="border-style: none none none solid{color}">']
+    frame = f"; border-color: {COLORS[color]}" if color else ""
+    shown = [f'<div class="verdict" style="border-style: none none none solid{frame}">']
     shown += [_convert(first, console), "</div>"]
-    tables = [k for k, item in enumerate(others) if isinstance(item, Table)]
-    end = tables[0] + 1 if tables else len(others)
+    is_table = [isinstance(item, Table) for item in others]
+    end = is_table.index(True) if any(is_table) else len(others)
+    end += len(list(itertools.takewhile(bool, is_table[end:])))
     shown += [_convert(item, console) for item in others[:end]]
     if others[end:]:
         shown.append(f"<details><summary>{escape(more)}</summary>")

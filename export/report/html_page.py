@@ -8,10 +8,24 @@ import numpy as np
 
 from keras_norm.export.packages import require
 from keras_norm.export.report.tables import group_by_item, number, rounded_up
-from keras_norm.export.report.terminal import position, tolerances, updates
+from keras_norm.export.report.terminal import (
+    QUANTIZED_ABOUT,
+    QUANTIZED_TITLE,
+    VALUES_TITLE,
+    advice_title,
+    describe_errors,
+    join_indices,
+    position,
+    tolerances,
+    updates,
+)
 from keras_norm.export.results.artifact_result import PropertyResult, readable_size
 from keras_norm.export.results.check_result import CheckResult
-from keras_norm.export.results.output_comparison import OutputComparison, OutputResult
+from keras_norm.export.results.output_comparison import (
+    ErrorStatistics,
+    OutputComparison,
+    OutputResult,
+)
 
 if TYPE_CHECKING:
     import markupsafe
@@ -29,16 +43,23 @@ class Row:
         names: names of the artifacts.
         outputs: names of the outputs.
         result: the result of the first of `outputs`.
+        quantized: whether the artifacts are quantized.
     """
 
     names: tuple[str, ...]
     outputs: tuple[str, ...]
     result: OutputResult
+    quantized: bool
 
     @property
     def worst(self) -> OutputComparison:
         """The comparison of the output on the test input that needs the largest tolerance."""
         return self.result.comparisons[self.result.worst_case]
+
+    @property
+    def errors(self) -> ErrorStatistics:
+        """The error over all data; without numbers if the values could not be compared."""
+        return self.result.errors or ErrorStatistics()
 
 
 def render(report: CheckResult) -> str:
@@ -64,7 +85,9 @@ def render(report: CheckResult) -> str:
     )
     environment.filters["breaks"] = _with_breaks
     environment.globals.update(
+        describe_errors=describe_errors,
         difference_map=difference_map,
+        join_indices=join_indices,
         number=number,
         percent=percent,
         position=position,
@@ -76,6 +99,12 @@ def render(report: CheckResult) -> str:
     )
     subjects = (report.keras, *report.artifacts)
     rows = value_rows(report)
+    failed = [(r.quantized, r) for r in report.artifacts if r.error is not None]
+    tables = {
+        quantized: [r for q, r in failed if q == quantized]
+        + [row for row in rows if row.quantized == quantized]
+        for quantized in (False, True)
+    }
     costs = [(r, r.cost) for r in subjects if r.cost is not None]
     batches = [batch for _, cost in costs[:1] for batch, _ in cost.latency]
     metrics = [(r.name, {m.output: m.value for m in r.metrics}) for r in subjects if r.metrics]
@@ -88,7 +117,12 @@ def render(report: CheckResult) -> str:
             (f.subject, (f.meaning or f.check, f.detail)) for f in report.failures
         ),
         findings=group_by_item((f.subject, (f.observation, f.advice)) for f in report.findings),
-        rows=rows,
+        advice_title=advice_title(report),
+        exact=tables[False],
+        quantized=tables[True],
+        values_title=VALUES_TITLE,
+        quantized_title=QUANTIZED_TITLE.format(report.samples),
+        quantized_about=QUANTIZED_ABOUT,
         drawn=_rows_with_differences(rows),
         open_outputs=OPEN_OUTPUTS,
         properties=property_rows(report),
@@ -146,19 +180,19 @@ def value_rows(report: CheckResult) -> list[Row]:
     Args:
         report: the report.
     """
-    equal: dict[tuple[str, ...], list[OutputResult]] = {}
+    equal: dict[tuple[tuple[str, ...], bool], list[OutputResult]] = {}
     rows = []
-    for names, result in group_by_item(
-        (a.name, output) for a in report.artifacts for output in a.outputs
+    for names, (result, quantized) in group_by_item(
+        (a.name, (output, a.quantized)) for a in report.artifacts for output in a.outputs
     ):
         if result.passed and result.max_abs == 0:
-            equal.setdefault(names, []).append(result)
+            equal.setdefault((names, quantized), []).append(result)
         else:
-            rows.append(Row(names, (result.output,), result))
+            rows.append(Row(names, (result.output,), result, quantized))
     rows.sort(key=lambda row: (not row.result.passed, _used_share(row.result)), reverse=True)
     return rows + [
-        Row(names, tuple(result.output for result in results), results[0])
-        for names, results in equal.items()
+        Row(names, tuple(result.output for result in results), results[0], quantized)
+        for (names, quantized), results in equal.items()
     ]
 
 

@@ -14,7 +14,7 @@ from keras_norm.export.formats.staging import replace_text
 from keras_norm.export.report.difference_plot import plot_differences
 from keras_norm.export.report.html_fragment import html_fragment
 from keras_norm.export.report.html_page import render
-from keras_norm.export.report.terminal import report_tables
+from keras_norm.export.report.terminal import STATUS_COLORS, report_tables
 from keras_norm.export.results.check_result import CheckResult
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ class Printed(abc.ABC):
 
     def _repr_html_(self) -> str:
         """Return the printed report as HTML, for a notebook."""
-        return html_fragment(self._tables(), self._verdict())
+        return html_fragment(self._tables(), self._color())
 
-    def _verdict(self) -> bool | None:
-        """Return whether the check passed, or None if there is no such verdict."""
-        return None
+    def _color(self) -> str:
+        """Return the color of the verdict, or "" for no color."""
+        return ""
 
     def print(self, console: rich.console.Console | None = None) -> None:
         """Print the report as tables that fit 80 columns.
@@ -64,20 +64,25 @@ class Printed(abc.ABC):
 class Report(Printed, CheckResult):
     """The result of `keras_norm.export.check` as a report; falsy when any check failed.
 
-    A notebook shows the report as a table. `keras_norm.export.check` creates it, so the
-    constructor is not documented.
+    `status` is "pass", "approximate" or "fail". "pass": every artifact equals the Keras model
+    within rounding. "approximate": an artifact is quantized (8 bits or float16) and within the
+    limit for its precision. The report is then true, so that a test passes, but the outputs differ:
+    `verdict`, and `errors` of each output, have the changed predictions and the error.
+
+    A notebook shows the report as a table. `keras_norm.export.check` creates it, so the constructor
+    is not documented.
 
     Attributes:
         model: name of the Keras model.
         artifacts: one result for every artifact and runtime.
         gap: the difference between training mode and inference mode.
         findings: observations with advice.
-        notes: tests that were left out, with the reasons.
+        notes: facts that explain a number, and tests that were left out, with the reasons.
 
     Example:
         >>> report = check(model, export_tflite(model, "digits.tflite"), x_test)
-        >>> bool(report), report.artifacts[0].name
-        (True, 'digits.tflite')
+        >>> bool(report), report.status, report.artifacts[0].name
+        (True, 'pass', 'digits.tflite')
         >>> report.to_html("report.html")
     """
 
@@ -120,5 +125,5 @@ class Report(Printed, CheckResult):
     def _tables(self) -> Iterator[rich.console.RenderableType]:
         return report_tables(self)
 
-    def _verdict(self) -> bool:
-        return self.passed
+    def _color(self) -> str:
+        return STATUS_COLORS[self.status]

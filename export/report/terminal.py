@@ -1,6 +1,6 @@
 """Print a report as text tables that are readable at 80 columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -17,27 +17,44 @@ from keras_norm.export.report.tables import (
     plain,
     rounded_up,
 )
-from keras_norm.export.results.artifact_result import ArtifactResult, readable_size
+from keras_norm.export.results.artifact_result import (
+    ArtifactResult,
+    readable_percent,
+    readable_size,
+)
 from keras_norm.export.results.check_result import CheckResult, LayerStatistics
-from keras_norm.export.results.output_comparison import OutputComparison
+from keras_norm.export.results.output_comparison import (
+    ErrorStatistics,
+    OutputComparison,
+    OutputResult,
+)
 
 # The statuses of a tested property; an untested property has the status "not applicable".
 TESTED = ("pass", "differs", "fail")
 
+# Colors of `CheckResult.status`.
+STATUS_COLORS = {"pass": "green", "approximate": "bright_blue", "fail": "red"}
 STYLES = {
+    **{status: f"bold {color}" for status, color in STATUS_COLORS.items()},
     "pass": "green",
     "ok": "green",
-    "fail": "bold red",
     "large": "yellow",
     "differs": "yellow",
 }
 
+VALUES_TITLE = "Outputs, compared with the Keras model in inference mode"
+QUANTIZED_TITLE = "Quantized files, compared with the Keras model on {} samples"
+QUANTIZED_ABOUT = (
+    '"Changed": predictions that differ from the Keras model\'s. "Rms / sd": root mean square of '
+    "the error, as a share of the output's standard deviation"
+)
+
 
 def report_tables(report: CheckResult) -> Iterator[RenderableType]:
-    """Yield the texts and tables of a report: verdict, failures, warnings, advice, all tables.
+    """Yield the texts and tables of a report: verdict, failures, notes, advice, all tables.
 
-    The tables are: values, metrics, properties, sizes and latencies, train/inference gap, and
-    moving statistics.
+    The tables are: values, quantized files, metrics, properties, sizes and latencies,
+    train/inference gap, and moving statistics.
 
     Args:
         report: the report.
@@ -45,15 +62,16 @@ def report_tables(report: CheckResult) -> Iterator[RenderableType]:
     Yields:
         Objects that rich can print.
     """
-    yield plain(report.verdict, STYLES["pass" if report.passed else "fail"])
+    first, *lines = report.headline
+    yield Text("\n").join([plain(first, STYLES[report.status]), *map(plain, lines)])
     for failure in report.failures:
         detail = plain(f", {failure.check}: {failure.detail}")
         yield Padding(Text.assemble(plain(failure.subject, "bold"), detail), (0, 0, 0, 2))
-    for warning in report.warnings:
-        yield Padding(plain(f"Note: {warning}", "yellow"), (0, 0, 0, 2))
+    for note in report.notes:
+        yield Padding(plain(f"Note: {note}"), (0, 0, 0, 2))
     yield ""
     if report.findings:
-        yield Text("What to do", style="bold")
+        yield Text(advice_title(report), style="bold")
     for finding in report.findings:
         subject, advice = plain(finding.subject, "bold"), plain(finding.advice, "cyan")
         line = Text.assemble(subject, plain(f": {finding.observation}. "), advice)
@@ -71,52 +89,77 @@ def report_tables(report: CheckResult) -> Iterator[RenderableType]:
 def position(comparison: OutputComparison, case: str) -> str:
     """Describe the element that needs the largest atol: "sample 3, timestep 7 (batch 7)"."""
     if comparison.problem is not None:
-        at = ", ".join(f"{axis} {index}" for axis, index in comparison.where)
+        at = join_indices(comparison.where)
         example = f", for example at {at}" if at else ""
         return f"{comparison.problem} ({case}{example})"
     if comparison.max_abs == 0:
         return "equal everywhere"
-    return ", ".join(f"{axis} {index}" for axis, index in comparison.where) + f" ({case})"
+    return f"{join_indices(comparison.where)} ({case})"
+
+
+def join_indices(where: Iterable[tuple[str, int]]) -> str:
+    """Format a position: "sample 3, timestep 7"."""
+    return ", ".join(f"{axis} {index}" for axis, index in where)
+
+
+def advice_title(report: CheckResult) -> str:
+    """Return the title above the advice: a report without failures may have advice too."""
+    return "Advice on the Keras model (no check failed)" if report.passed else "What to do"
 
 
 def _values(report: CheckResult) -> Iterator[RenderableType]:
+    exact = [result for result in report.artifacts if not result.quantized]
+    quantized = [result for result in report.artifacts if result.quantized]
+    if exact:
+        names = ("worst\nabs", "worst\nrel", "needs\natol")
+        yield _outputs_table(VALUES_TITLE, names, exact)
+    if quantized:
+        names = ("changed", "rms\n/ sd", "worst\nabs")
+        yield _outputs_table(QUANTIZED_TITLE.format(report.samples), names, quantized)
+        yield plain(QUANTIZED_ABOUT, "dim")
+    yield Text.assemble(plain(tolerances(report), "dim"), "\n")
+
+
+def _outputs_table(title: str, names: Sequence[str], results: Sequence[ArtifactResult]) -> Table:
+    """Make a table with one row for each output: its verdict, three numbers and a position."""
     table = new_table(
-        "Outputs, compared with the Keras model in inference mode",
+        title,
         Column("", no_wrap=True, width=4),
         Column("artifact", overflow="fold", max_width=17),
         Column("output", overflow="fold", max_width=14),
-        *(Column(n, justify="right", width=7) for n in ("worst abs", "worst rel", "needs atol")),
+        *(Column(name, justify="right") for name in names),
         Column("where", overflow="fold"),
     )
-    for result in report.artifacts:
+    for result in results:
+        name = breakable(result.name, 16, "/_. ")
         if result.error is not None:
-            name = breakable(result.name, 16, "/_. ")
             add_row(table, Text("fail", STYLES["fail"]), name, "", "", "", "", result.error)
         for output in result.outputs:
-            worst = output.comparisons[output.worst_case]
             verdict = "pass" if output.passed else "fail"
-            add_row(
-                table,
-                Text(verdict, STYLES[verdict]),
-                breakable(result.name, 16, "/_. "),
-                breakable(output.output, 14, "/_. "),
-                number(output.max_abs),
-                number(output.max_rel),
-                rounded_up(worst.atol_needed),
-                position(worst, output.cases[output.worst_case]),
-            )
-    yield table
-    yield plain(tolerances(report), "dim")
-    yield Text.assemble(plain(smallest_tolerances(report), "dim"), "\n")
+            style = STYLES["approximate" if output.passed and result.quantized else verdict]
+            cells = breakable(output.output, 14, "/_. "), *_numbers(output, result.quantized)
+            add_row(table, Text(verdict, style), name, *cells)
+    return table
 
 
-def smallest_tolerances(report: CheckResult) -> str:
-    """Describe the smallest `atol` that would pass, for each artifact."""
-    needed = (
-        f"{result.name} {'none' if result.atol_needed is None else rounded_up(result.atol_needed)}"
-        for result in report.artifacts
-    )
-    return f"Smallest atol that passes with this rtol: {', '.join(needed)}"
+def _numbers(output: OutputResult, quantized: bool) -> tuple[str, str, str, str]:
+    """Return the cells of an output: three numbers, and where it differs most."""
+    worst = output.comparisons[output.worst_case]
+    where = position(worst, output.cases[output.worst_case])
+    if not quantized:
+        needed = rounded_up(worst.atol_needed)
+        return number(output.max_abs), number(output.max_rel), needed, where
+    errors = output.errors or ErrorStatistics()
+    if output.passed and errors.worst is not None:
+        where = join_indices(errors.worst.where)
+    return *describe_errors(errors), where
+
+
+def describe_errors(errors: ErrorStatistics) -> tuple[str, str, str]:
+    """Format the error of a quantized file: "3 of 360", "6.1%", "2.4e-01"; "-" if not known."""
+    changed = f"{errors.changed} of {errors.predictions}" if errors.predictions else "-"
+    share = "-" if errors.rms_share is None else readable_percent(errors.rms_share)
+    return changed, share, number(errors.worst and errors.worst.difference)
 
 
 def _metrics(report: CheckResult) -> Table:
@@ -145,7 +188,7 @@ def _describe_tolerance(result: ArtifactResult) -> str:
     if result.by_rms:
         return (
             f"root mean square of the differences up to {USEFUL:g} of an output's standard "
-            "deviation over the samples, for 8-bit files"
+            "deviation over the samples, for files in 8 bits"
         )
     atol = f"{result.share:.2g} of the largest output" if result.atol is None else result.atol
     return f"rtol {result.rtol:.2g}, atol {atol} for {result.precision}"

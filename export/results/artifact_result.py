@@ -190,6 +190,11 @@ class ArtifactResult:
         return next((p for p in self.properties if p.name == name), None)
 
 
+def readable_percent(share: float) -> str:
+    """Format a share with two digits: "0.21%", "6.1%", "99%", "660%"."""
+    return f"{100 * share:.2g}%" if share < 0.995 else f"{100 * share:.0f}%"
+
+
 def readable_size(size: int) -> str:
     """Format a number of bytes as "1.2 MB" or "3.4 kB"."""
     return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

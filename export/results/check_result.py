@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
-from keras_norm.export.results.artifact_result import ArtifactResult
+from keras_norm.export.results.artifact_result import ArtifactResult, readable_percent
 from keras_norm.export.results.json_dataclass import JsonDataclass
 from keras_norm.export.results.output_comparison import largest_known
 
@@ -171,7 +172,11 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class CheckResult(JsonDataclass):
-    """The result of `check`. Falsy when any check failed.
+    """The result of `check`: true if no check failed.
+
+    A quantized file passes within the limit for its precision, and its `status` is "approximate":
+    its outputs are not equal to the Keras model's. `OutputResult.errors` has its changed
+    predictions and its error.
 
     Attributes:
         model: name of the Keras model.
@@ -179,7 +184,7 @@ class CheckResult(JsonDataclass):
         keras: properties of the Keras model.
         artifacts: one result for every artifact and runner.
         gap: the difference between training mode and inference mode.
-        notes: tests that were left out, with the reasons.
+        notes: facts that explain a number, and tests that were left out, with the reasons.
         versions: (name, version) pairs of the libraries that ran.
         findings: observations with advice.
         layers: number of layers with weights in series; the default tolerance depends on it.
@@ -221,33 +226,86 @@ class CheckResult(JsonDataclass):
         return tuple(found)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """Notes that the user should read, although they do not fail the check."""
-        known = [] if self.gap.verdict == "ok" else [f"train/inference gap {self.gap.verdict}: "]
-        return (*(text + self.gap.reason for text in known), *self.notes)
+    def status(self) -> str:
+        """The result in one word: "pass", "approximate" or "fail".
+
+        "approximate": every check passed, and at least one artifact is quantized.
+        """
+        if self.failures:
+            return "fail"
+        return "approximate" if any(r.quantized for r in self.artifacts) else "pass"
 
     @property
     def verdict(self) -> str:
-        """The verdict in one line: PASS with the largest difference, or FAIL with the artifacts."""
-        if self.passed:
-            files = len({result.path or result.name for result in self.artifacts})
-            equal = "1 artifact equals" if files == 1 else f"{files} artifacts equal"
-            count = len(self.artifacts)
-            runners = "1 runner" if count == 1 else f"{count} runners"
-            found = ((self._largest(by_rms=False), ""), (self._largest(by_rms=True), " in 8 bits"))
-            within = " and".join(f" within {worst:.2g}{bits}" for worst, bits in found if worst)
-            return f"PASS: {equal} the Keras model{within}, in {runners}, on {self.samples} samples"
-        # The verdict names each failed file once, even if the file fails in two runtimes.
-        paths = {result.name: result.path for result in self.artifacts}
-        names: dict[str, str] = {}
-        for failure in self.failures:
-            names.setdefault(paths.get(failure.subject) or failure.subject, failure.subject)
-        return f"FAIL: {', '.join(names.values())}"
+        """The result in one to three sentences; `headline` has them as separate lines."""
+        return ". ".join(self.headline)
 
-    def _largest(self, by_rms: bool) -> float | None:
-        """Return the largest difference of any output of 8-bit files, or of all other artifacts."""
-        judged = (result for result in self.artifacts if result.by_rms == by_rms)
-        return largest_known(output.max_abs for result in judged for output in result.outputs)
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The result in one to three lines.
+
+        FAIL names the artifacts that failed. PASS has the largest difference. APPROXIMATE has the
+        share of changed predictions and the error of the worst quantized file, then the largest
+        difference of the artifacts that are not quantized.
+        """
+        if self.failures:
+            # Name each failed file once, even if the file fails in two runtimes.
+            paths = {result.name: result.path for result in self.artifacts}
+            names: dict[str, str] = {}
+            for failure in self.failures:
+                names.setdefault(paths.get(failure.subject) or failure.subject, failure.subject)
+            return (f"FAIL: {', '.join(names.values())}",)
+        exact = [result for result in self.artifacts if not result.quantized]
+        quantized = [result for result in self.artifacts if result.quantized]
+        if quantized:
+            lines = _describe_quantized(quantized, self.samples)
+            return (*lines, _describe_exact(exact)) if exact else lines
+        count = len(exact)
+        runners = "1 runner" if count == 1 else f"{count} runners"
+        return (f"PASS: {_describe_exact(exact)}, in {runners}, on {self.samples} samples",)
+
+
+def _files(results: Sequence[ArtifactResult]) -> list[str]:
+    """Return the names of the files and functions; a file that ran in two runtimes counts once."""
+    found: dict[str, str] = {}
+    for result in results:
+        found.setdefault(result.path or result.name, result.name)
+    return list(found.values())
+
+
+def _describe_exact(results: Sequence[ArtifactResult]) -> str:
+    """Describe the artifacts that equal the Keras model, with their largest difference."""
+    count = len(_files(results))
+    worst = largest_known(output.max_abs for result in results for output in result.outputs)
+    equal = "1 artifact equals" if count == 1 else f"{count} artifacts equal"
+    return f"{equal} the Keras model" + (f" within {worst:.2g}" if worst else "")
+
+
+def _describe_quantized(results: Sequence[ArtifactResult], samples: int) -> tuple[str, ...]:
+    """Describe the errors of quantized files, in a line on predictions and a line on values."""
+    files, several = _files(results), len(results[0].outputs) > 1
+    errors = [(o.output, o.errors) for r in results for o in r.outputs if o.errors is not None]
+    one, up_to = len(files) == 1, "" if len(files) == 1 else "up to "
+    subject = f"APPROXIMATE: {files[0] if one else f'{len(files)} quantized files'}"
+    lines = [f"{subject} {'differs' if one else 'differ'} from the Keras model"]
+    counted = [(name, error) for name, error in errors if error.equal_share is not None]
+    if counted:
+        name, worst = min(counted, key=lambda pair: pair[1].equal_share or 0.0)
+        # Round down, so that "100%" means that no prediction changed.
+        equal = math.floor(1000 * (worst.equal_share or 0.0)) / 10
+        of = f" of output {name!r}" if several else ""
+        lines = [
+            f"{subject} {'changes' if one else 'change'} {up_to}{worst.changed} of "
+            f"{worst.predictions} predictions{of} ({equal:g}% equal)"
+        ]
+    share = largest_known(error.rms_share for _, error in errors)
+    if share is not None:
+        largest = largest_known(error.worst and error.worst.difference for _, error in errors)
+        lines.append(
+            f"Error on {samples} samples: {up_to}{readable_percent(share)} of the output's "
+            f"standard deviation (root mean square), {largest:.2g} at worst"
+        )
+    return tuple(lines)
 
 
 def _failures(result: ArtifactResult) -> list[Failure]:

@@ -14,6 +14,7 @@ from keras_norm.typing import Json
 # Properties that the JSON text contains beside the fields, so that programs need not compute them.
 DERIVED = (
     "verdict",
+    "status",
     "passed",
     "failures",
     "worst",

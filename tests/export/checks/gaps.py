@@ -16,7 +16,7 @@ DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}
 def measure_gap(model, *batches, max_gap=None, labels=None):
     meter = GapMeter(ModelClone(model))
     parts = merge(DataMeasurements(gap=meter(batch, labels)) for batch in batches)
-    return judge_gap(model, parts.gap, max_gap)
+    return judge_gap(model, parts.gap, len(DATA["x"]), max_gap=max_gap)[0]
 
 
 def model_of(*layers):

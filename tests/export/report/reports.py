@@ -14,7 +14,7 @@ from keras_norm.export.results.check_result import (
     OutputGap,
     TrainInferenceGap,
 )
-from keras_norm.export.results.output_comparison import OutputResult
+from keras_norm.export.results.output_comparison import Element, ErrorStatistics, OutputResult
 from tests.export.compared import compare
 
 RNG = np.random.default_rng(0)
@@ -29,6 +29,18 @@ def artifact(name, actual, **changes):
     properties = (PropertyResult("row independence", "pass", ""), PropertyResult("ops", "pass", ""))
     result = ArtifactResult(name, name, "float32", 1e-5, 1e-5, (output,), properties)
     return dataclasses.replace(result, **changes)
+
+
+def quantized(name, path=None, **errors):
+    """Return the result of a file in 8 bits within its limit, with these error statistics."""
+    (output,) = artifact(name, EXPECTED + 0.25).outputs
+    comparisons = tuple(
+        dataclasses.replace(c, passed=True, rms=0.1, atol=0.5, used=0.2) for c in output.comparisons
+    )
+    if "rms" in errors:
+        errors["worst"] = Element((("sample", 1), ("timestep", 0), ("unit", 2)), 0.0, 0.25)
+    output = dataclasses.replace(output, comparisons=comparisons, errors=ErrorStatistics(**errors))
+    return artifact(name, EXPECTED, outputs=(output,), path=path or name, quantized=True)
 
 
 def report_of(*artifacts, gap=None):

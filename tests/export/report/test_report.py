@@ -1,4 +1,5 @@
 import dataclasses
+import html
 import json
 import re
 
@@ -10,9 +11,9 @@ from keras_norm.export.results.check_result import (
     OutputGap,
     TrainInferenceGap,
 )
-from keras_norm.export.results.output_comparison import OutputResult
+from keras_norm.export.results.output_comparison import ErrorStatistics, OutputResult
 from tests.export.compared import compare
-from tests.export.report.reports import EXPECTED, artifact, report_of
+from tests.export.report.reports import EXPECTED, artifact, printed, quantized, report_of
 
 
 def test_a_report_is_true_when_every_check_passed(passing):
@@ -25,18 +26,112 @@ def test_the_repr_is_one_line(passing):
     assert repr(passing) == f"<Report of {passing.model!r}: {passing.verdict}>"
 
 
-def test_the_verdict_names_the_difference_of_8_bit_files_separately():
-    (output,) = artifact("dynamic.tflite", EXPECTED + 0.25).outputs
-    judged = [
-        dataclasses.replace(c, passed=True, rms=0.1, atol=0.5, used=0.2) for c in output.comparisons
+FLOAT32 = artifact("saved_model", EXPECTED + 1e-6)
+# 1 of 1000 predictions changes.
+INT8 = quantized("int8.tflite", predictions=1000, changed=1, rms=0.0305, deviation=0.5)
+# No prediction changes; the file runs in two runtimes.
+FLOAT16 = [
+    quantized(name, path="h", predictions=1000, rms=1e-3, deviation=0.5)
+    for name in ("float16.tflite", "float16.tflite (OpenVINO)")
+]
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "headline"),
+    [
+        (
+            [INT8],
+            (
+                "APPROXIMATE: int8.tflite changes 1 of 1000 predictions (99.9% equal)",
+                "Error on 20 samples: 6.1% of the output's standard deviation (root mean square), "
+                "0.25 at worst",
+            ),
+        ),
+        (
+            [FLOAT32, *FLOAT16, INT8],
+            (
+                "APPROXIMATE: 2 quantized files change up to 1 of 1000 predictions (99.9% equal)",
+                "Error on 20 samples: up to 6.1% of the output's standard deviation (root mean "
+                "square), 0.25 at worst",
+                "1 artifact equals the Keras model within 1e-06",
+            ),
+        ),
+        (
+            [quantized("int8.tflite", rms=0.0305, deviation=0.5)],
+            (
+                "APPROXIMATE: int8.tflite differs from the Keras model",
+                "Error on 20 samples: 6.1% of the output's standard deviation (root mean square), "
+                "0.25 at worst",
+            ),
+        ),
+        (
+            [quantized("int8.tflite", predictions=1_000_000, changed=1)],
+            ("APPROXIMATE: int8.tflite changes 1 of 1000000 predictions (99.9% equal)",),
+        ),
+        (
+            [quantized("float16.tflite", predictions=1000)],
+            ("APPROXIMATE: float16.tflite changes 0 of 1000 predictions (100% equal)",),
+        ),
+    ],
+    ids=["8 bits", "float32 and quantized", "numbers", "almost equal", "no change"],
+)
+def test_a_quantized_file_is_approximate_and_not_equal(artifacts, headline):
+    """The share of equal predictions is rounded down: 100% means that none changed."""
+    report = report_of(*artifacts)
+    assert report, "a file within its limit passes, so that tests can use the report"
+    assert report.status == "approximate"
+    assert report.headline == headline
+    assert report.verdict == ". ".join(headline)
+
+
+def test_the_headline_names_the_output_whose_predictions_change_most():
+    outputs = [
+        dataclasses.replace(INT8.outputs[0], output=name, errors=ErrorStatistics(10, changed))
+        for name, changed in (("a", 1), ("b", 3))
     ]
-    output = dataclasses.replace(output, comparisons=tuple(judged))
-    report = report_of(
-        artifact("model.tflite", EXPECTED + 1e-6),
-        artifact("dynamic.tflite", EXPECTED, outputs=(output,)),
-    )
-    assert " within 0.25 in 8 bits, in 2 runners" in report.verdict
-    assert "a single value may exceed the limit" in render(report)
+    report = report_of(dataclasses.replace(INT8, outputs=tuple(outputs)))
+    assert "changes 3 of 10 predictions of output 'b' (70% equal)" in report.verdict
+
+
+def test_a_quantized_file_that_fails_makes_the_report_fail():
+    wrong = artifact("int8.tflite", EXPECTED + 0.25, quantized=True)
+    report = report_of(FLOAT32, wrong)
+    assert not report
+    assert (report.status, report.verdict) == ("fail", "FAIL: int8.tflite")
+
+
+@pytest.mark.parametrize("view", [printed, Report._repr_html_, render, Report.to_json])
+def test_every_view_has_the_changed_predictions_and_the_error_of_a_quantized_file(view):
+    text = re.sub("<[^>]*>", " ", view(report_of(FLOAT32, INT8)).replace("<wbr>", ""))
+    text = " ".join(html.unescape(text).split())
+    assert "APPROXIMATE: int8.tflite changes 1 of 1000 predictions (99.9% equal)" in text
+    if view is Report.to_json:
+        plain = json.loads(text)
+        assert plain["status"] == "approximate"
+        errors = plain["artifacts"][1]["outputs"][0]["errors"]
+        assert (errors["changed"], errors["predictions"]) == (1, 1000)
+        assert (errors["rms_share"], errors["equal_share"]) == (0.061, 0.999)
+        assert errors["worst"]["actual"] == 0.25
+    else:
+        row = "int8.tflite sequence 1 of 1000 6.1% "
+        assert row in text
+        assert "sample 1, timestep 0, unit 2" in text.partition(row)[2]
+        assert text.index("saved_model sequence") < text.index(row), "float32 files have a table"
+    if view is render:
+        assert "a single value may exceed the limit" in text
+
+
+def test_a_quantized_file_has_another_color_than_an_equal_file():
+    pages = [render(report_of(a)) for a in (FLOAT32, INT8)]
+    assert [re.search('class="verdict ([a-z]*)"', page)[1] for page in pages] == [
+        "pass",
+        "approximate",
+    ]
+    frames = [
+        re.search("border-color: (#[0-9a-f]*)", report_of(a)._repr_html_())[1]
+        for a in (FLOAT32, INT8)
+    ]
+    assert frames[0] != frames[1]
 
 
 def test_a_report_is_false_when_any_check_failed(failing):
@@ -56,10 +151,6 @@ def test_every_failure_has_its_reason(failing):
         ("broken.tflite", "run"),
         ("flex.tflite", "ops"),
     ]
-
-
-def test_a_large_gap_is_a_warning_and_no_failure(passing):
-    assert passing.warnings == ("train/inference gap large: bn is far", "length 1 left out")
 
 
 def test_an_exceeded_max_gap_is_a_failure():

@@ -1,0 +1,230 @@
+"""Decide whether the train/inference gap needs advice, or only a line that explains it.
+
+The gap needs advice if inference mode is measurably worse than training mode, and the user can
+change that:
+
+- With integer or float labels for every output, the metric decides. If no metric is worse in
+  inference mode, the gap needs no advice, whatever the statistics are.
+- Without labels, the moving statistics decide: they are far from the statistics of the data, or
+  averages of too few batches, or training reached too few timesteps.
+- The outputs of a model without batch normalization must not depend on the mode.
+
+Outputs that differ although the statistics agree need no advice: training mode uses the statistics
+of each batch, inference mode those of all batches. If `max_gap` is exceeded, the check fails, and
+the statistics are named as causes in any case.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+
+from keras_norm.export.results.check_result import (
+    NOTABLE,
+    Finding,
+    LayerStatistics,
+    MetricGap,
+    TrainInferenceGap,
+)
+from keras_norm.export.results.output_comparison import largest_known
+
+# A metric is worse in inference mode if it differs by more than this limit from training mode. The
+# limit is a difference of two accuracies, or a difference of two mean squared errors divided by the
+# error in training mode.
+NOTABLE_METRIC = 0.01
+# Moving statistics that differ from the data need advice if the weight of their initial value is
+# above INITIAL_SHARE, or if they average fewer than FEW batches.
+INITIAL_SHARE = 0.1
+FEW = 10
+# With fewer samples the standard error of the mean is above 0.1 standard deviations.
+FEW_SAMPLES = 100
+
+FROZEN = "the layer is frozen, so training mode uses its moving statistics too"
+RECALIBRATE = "Call recalibrate(model, training_data), and check again."
+
+
+def advise_on_gap(
+    gap: TrainInferenceGap, length: int | None, rounding: float
+) -> tuple[Finding, ...]:
+    """Return advice on a train/inference gap; an empty tuple if it needs none.
+
+    Args:
+        gap: the measured gap; its verdict and its reason are not read.
+        length: number of timesteps of the data; None without a dynamic time dimension, or if the
+            lengths differ.
+        rounding: the largest difference by rounding, as a share of an output's largest value.
+    """
+    worse = tuple(_find_worse_metrics(gap))
+    found: tuple[Finding, ...] = ()
+    if worse or not _labels_decide(gap) or not gap.passed:
+        found = (*worse, *_find_in_statistics(gap, length), *_find_other_layers(gap, rounding))
+    return found if found or gap.passed else (_describe_large_gap(gap),)
+
+
+def describe_gap(
+    gap: TrainInferenceGap, advice: tuple[Finding, ...], samples: int
+) -> tuple[str, str]:
+    """Return the verdict on a train/inference gap, and the reason for it in one line.
+
+    Args:
+        gap: the measured gap; its verdict and its reason are not read.
+        advice: the result of `advise_on_gap`.
+        samples: number of samples in the data.
+    """
+    undefined = [output.output for output in gap.outputs if not math.isfinite(output.worst)]
+    undefined += [n.path for n in gap.layers if not math.isfinite(n.distance or 0.0)]
+    measured = any(layer.distance is not None for layer in gap.layers)
+    few = f"; {samples} samples are few, give {FEW_SAMPLES}" if samples < FEW_SAMPLES else ""
+    if advice:
+        return "large", f"{advice[0].subject}: {advice[0].observation}" + few * measured
+    if undefined:
+        return "not measured", (
+            f"{undefined[0]} has NaN or infinity in training mode or inference mode"
+        )
+    largest = largest_known(output.worst for output in gap.outputs if output.notable)
+    differs = (
+        f"; the outputs differ by up to {largest:.2g}, because training mode uses the statistics "
+        "of each batch"
+        if largest and gap.layers
+        else ""
+    )
+    if _labels_decide(gap):
+        return "ok", "; ".join(map(_describe_metric, gap.metrics)) + differs
+    if not gap.layers:
+        return "ok", "the model has no batch normalization, and both modes give equal outputs"
+    unmeasured = [n for n in gap.layers if n.distance is None and n.note != FROZEN]
+    if unmeasured:
+        note = unmeasured[0].note or "the data have no timestep whose statistics training updated"
+        return "not measured", f"{unmeasured[0].path}: {note}"
+    far = max(gap.layers, key=lambda layer: layer.distance or 0.0)
+    if far.distance is None:
+        return "ok", (
+            f"all batch normalizations, such as {far.path}, are frozen, so training mode uses "
+            "their moving statistics too"
+        )
+    return "ok", (
+        f"the moving statistics agree with the data: the means are at most {far.distance:.2g} "
+        f"standard deviations away (in {far.path}){differs}{few}"
+    )
+
+
+def _labels_decide(gap: TrainInferenceGap) -> bool:
+    """Return whether every output has a metric in both modes."""
+    labeled = {metric.output for metric in gap.metrics}
+    return bool(labeled) and all(output.output in labeled for output in gap.outputs)
+
+
+def _find_worse_metrics(gap: TrainInferenceGap) -> Iterator[Finding]:
+    for metric in gap.metrics:
+        worse = metric.training - metric.inference
+        if metric.name != "accuracy":
+            worse = -worse / (abs(metric.training) or 1.0)
+        if worse > NOTABLE_METRIC:
+            yield Finding(f"output {metric.output!r}", _describe_metric(metric), RECALIBRATE)
+
+
+def _describe_metric(metric: MetricGap) -> str:
+    return (
+        f"the {metric.name} is {metric.inference:.4g} in inference mode and {metric.training:.4g} "
+        "in training mode"
+    )
+
+
+def _find_other_layers(gap: TrainInferenceGap, rounding: float) -> Iterator[Finding]:
+    """Yield a finding on the output that differs most, although no layer uses batch statistics."""
+    limits = ((output, rounding * max(output.scale, 1.0)) for output in gap.outputs)
+    differ = [output for output, limit in limits if limit < output.worst < math.inf]
+    if differ and not gap.layers:
+        worst = max(differ, key=lambda output: output.worst)
+        yield Finding(
+            f"output {worst.output!r}",
+            f"differs by {worst.worst:.2g} between training mode and inference mode, although the "
+            "model has no batch normalization",
+            "Look for another layer that uses the argument training. The files compute inference "
+            "mode.",
+        )
+
+
+def _find_in_statistics(gap: TrainInferenceGap, length: int | None) -> Iterator[Finding]:
+    """Yield a finding for each problem of the moving statistics, such as too few updates.
+
+    The finding names the first layer with the problem, and the number of further layers. A frozen
+    layer has no problem, because both modes use its moving statistics.
+    """
+
+    def found(
+        rule: Callable[[LayerStatistics], bool],
+        observe: Callable[[LayerStatistics], str],
+        advice: str,
+    ) -> Iterator[Finding]:
+        layers = [layer for layer in gap.layers if layer.note != FROZEN and rule(layer)]
+        if layers:
+            more = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
+            yield Finding(layers[0].path + more, observe(layers[0]), advice)
+
+    yield from found(
+        lambda s: s.trained_rows == 0,
+        lambda s: "the moving statistics have their initial values",
+        "Train the model, or call recalibrate(model, data), before you export it.",
+    )
+    yield from found(
+        lambda s: s.large and s.trained_rows > 0,
+        lambda s: (
+            f"the moving means are {s.distance:.2g} standard deviations away from the means of the "
+            f"data, and the variances differ by a factor of {s.factor:.2g}"
+        ),
+        "Call recalibrate(model, training_data). If the training data differ from these data, "
+        "train on data like these. With a lower momentum, statistics follow the weights faster.",
+    )
+    yield from found(
+        lambda s: (s.initial_share or 0.0) > INITIAL_SHARE and s.trained_rows > 0 and _is_off(s),
+        lambda s: (
+            f"after {_fewest(s)} updates at this momentum, the initial values still have a weight "
+            f"of {s.initial_share:.0%} in the statistics"
+        ),
+        "Lower the momentum, build the layer with debias=True, or call recalibrate(model, data).",
+    )
+    yield from found(
+        lambda s: s.initial_share == 0.0 and _fewest(s) < FEW and _is_off(s),
+        lambda s: f"some statistics are averages of only {_fewest(s)} batches",
+        "Train for more epochs on sequences with as many timesteps as the data, or call "
+        "recalibrate(model, data).",
+    )
+    yield from found(
+        lambda s: len(s.by_row) > 1 and s.trained_rows < s.data_rows,
+        lambda s: (
+            f"the data reach {s.data_rows} timesteps, but training reached only {s.trained_rows} "
+            "timesteps"
+        ),
+        "Train on sequences as long as the sequences that you serve.",
+    )
+    yield from found(
+        lambda s: length is not None and 1 < len(s.by_row) < length and _is_off(s),
+        lambda s: (
+            f"the data have {length} timesteps, but the layer has moving statistics for only "
+            f"{len(s.by_row)} timesteps"
+        ),
+        f"Build the layer with max_timesteps={length}, unless later timesteps have equal "
+        "statistics.",
+    )
+
+
+def _is_off(statistics: LayerStatistics) -> bool:
+    """Check whether the moving means differ from the data's means enough to give advice."""
+    return statistics.distance is not None and statistics.distance > NOTABLE
+
+
+def _fewest(statistics: LayerStatistics) -> int:
+    """Return the smallest nonzero number of updates of any row of the moving statistics."""
+    return min((n for n in statistics.updates or () if n), default=0)
+
+
+def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
+    """Return a finding on a gap above `max_gap` whose cause is not known."""
+    if gap.worst is None:
+        observation = f"the train/inference gap was not measured: {gap.reason}"
+        advice = "Correct the cause that the message names, or give no max_gap."
+        return Finding("Keras model", observation, advice)
+    observation = (
+        f"the train/inference gap is {gap.worst:.3g}, but must be at most max_gap={gap.max_gap:.3g}"
+    )
+    advice = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
+    return Finding("Keras model", observation, advice)
