@@ -40,7 +40,8 @@ def assert_consistent(
             `max_gap`, `labels`.
 
     Returns:
-        The report.
+        The report. A quantized file passes within the limit for its precision, although its outputs
+        differ from the model's: `report.status` is then "approximate".
 
     Raises:
         AssertionError: a check failed; the message is the report with its advice.

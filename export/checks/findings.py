@@ -1,6 +1,6 @@
 """Make the findings of a check: observations with advice for the user.
 
-One rule decides how a report shows a measurement:
+One rule decides how a report shows a measurement (docs/design/verdicts.md):
 
 - failure: two results that must agree do not agree, or something could not run. The report is
   false. Every failure has a finding with advice.

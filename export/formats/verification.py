@@ -201,7 +201,9 @@ def make_golden_cases(
     name = reference.model.name
     source = f'the outputs of the Keras model "{name}"'
     if in_eight_bits:
-        source = "its outputs at export"
+        source = "its outputs at export, which differ from the Keras model's (8 bits)"
+    elif quantize:
+        source += f" to the precision of {quantize}"
     return GoldenCases(name, source, installed_versions(), {}, tuple(golden_cases))
 
 

@@ -17,7 +17,7 @@ from keras_norm.export.formats.saved_model import export_saved_model as saved_mo
 from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.verification import verify_saved_model
 from keras_norm.export.model.reference import make_reference
-from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
+from keras_norm_verify import GoldenCasesError, print_result, read_golden_cases, verify
 from tests.export import models
 
 
@@ -63,12 +63,21 @@ def test_the_changed_files_of_a_saved_model_are_named(tmp_path):
     assert changed.endswith("Changed files: variables/variables.data-00000-of-00001")
 
 
-@pytest.mark.parametrize("quantize", ["dynamic", "float16"])
-def test_a_file_in_eight_bits_is_compared_with_its_own_outputs(quantize, tmp_path):
-    path = export_tflite(models.recurrent(), tmp_path / "m.tflite", step=False, quantize=quantize)
-    its_own = read_golden_cases(path).reference == "its outputs at export"
-    assert its_own == (quantize == "dynamic")
-    assert verify(path) == []
+@pytest.mark.parametrize(
+    ("quantize", "reference"),
+    [
+        ("dynamic", "its outputs at export, which differ from the Keras model's (8 bits)"),
+        ("float16", 'the outputs of the Keras model "m" to the precision of float16'),
+    ],
+)
+def test_a_verification_says_what_a_quantized_file_is_compared_with(
+    quantize, reference, tmp_path, capsys
+):
+    model = models.recurrent()
+    path = export_tflite(model, tmp_path / "m.tflite", step=False, quantize=quantize)
+    assert print_result(str(path)) == 0
+    expected = reference.replace('"m"', f'"{model.name}"')
+    assert f"m.tflite computes {expected}, in " in capsys.readouterr().out
 
 
 def test_golden_cases_inside_a_file_need_no_second_file(tmp_path):
