@@ -100,8 +100,8 @@ TOPICS = (
     Topic(
         "Recurrent layers: stability, length and features",
         "3 yes, 2 no",
-        "LayerNorm reduces the growth of gradients, but does not remove it. With one or two input "
-        "features, put a Dense layer before a LayerNormLSTM.",
+        "LayerNorm reduces, but does not remove, the growth of gradients. If features are few or "
+        "amplitude matters, put a Dense layer before a LayerNormLSTM.",
         (
             Finding(
                 "Do an LSTM's gradients change less with LayerNorm?",

@@ -1,4 +1,4 @@
-"""LayerNorm of few input features in an LSTM, and remedies: claim 14."""
+"""LayerNorm of few input features or of amplitudes in an LSTM, and remedies: claim 14."""
 
 import pathlib
 import warnings
@@ -11,14 +11,16 @@ from experiments import convolutional
 from experiments.harness import metrics
 from experiments.harness.study import Arm, Parts, Question, Size, Study, Training, arms
 
-WAVES, GESTURES = "waves", "gestures"
+WAVES, GESTURES, AMPLITUDES = "waves", "gestures", "amplitudes"
 FEATURES = (1, 2, 3, 4, 8)
+WIDE = 16  # features of the amplitudes
 UNITS, DENSE = 32, 16
 STEPS = 24  # timesteps; longer gestures are truncated
 BATCH, UPDATES = 64, 480
-COUNTS = {"training": BATCH * UPDATES, "validation": 1024, "test": 2048}  # waves
+COUNTS = {"training": BATCH * UPDATES, "validation": 1024, "test": 2048}  # not gestures
 PULSE = 0.3  # share of a period in which a pulse wave is high
-CLASSES = {WAVES: 4, GESTURES: 20}
+NOISE = 0.2  # deviation of the sensors' noise, in the amplitudes
+CLASSES = {WAVES: 4, GESTURES: 20, AMPLITUDES: 4}
 
 # Each sensor measures gain * wave + offset + noise.
 GAINS = np.array([1.0, 0.7, 1.3, 0.5, 0.9, 1.1, 0.6, 1.4])
@@ -57,14 +59,15 @@ def name_of(data: str, features: int) -> str:
 
 
 TASKS = {name_of(data, n): (data, n) for data in (WAVES, GESTURES) for n in FEATURES}
+TASKS[name_of(AMPLITUDES, WIDE)] = (AMPLITUDES, WIDE)
 
 
 def load(task: str, samples: int | None, folder: pathlib.Path | None) -> Parts:
     """Load sequences (samples, timesteps, features) and their classes."""
     data, features = TASKS[task]
-    if data == WAVES:
+    if data in MAKERS:
         rng = np.random.default_rng(0)
-        parts = {name: waves(min(samples or n, n), rng) for name, n in COUNTS.items()}
+        parts = {name: MAKERS[data](min(samples or n, n), rng) for name, n in COUNTS.items()}
     else:
         read = convolutional.load(convolutional.GESTURES, samples, folder)
         parts = {name: (derived_features(x[:, :STEPS]), kinds) for name, (x, kinds) in read.items()}
@@ -89,6 +92,23 @@ def waves(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]
     wave = amplitude[:, None] * shapes[classes, np.arange(count)]
     x = wave[..., None] * GAINS + OFFSETS + NOISES * rng.normal(size=(count, STEPS, len(GAINS)))
     return x.astype("float32"), classes
+
+
+def amplitudes(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Generate sine waves of 16 sensors, (count, STEPS, 16), and their classes.
+
+    The class is the amplitude, which all sensors of a sample share: 0.5 to 0.7, and 1.5 times as
+    much in each further class. Each sensor has a random period and phase, and noise.
+    """
+    classes = rng.integers(0, 4, count)
+    amplitude = 1.5**classes * rng.uniform(0.5, 0.7, count)
+    period, start = rng.uniform(8, 16, (count, 1, WIDE)), rng.random((count, 1, WIDE))
+    sines = np.sin(2 * np.pi * (start + np.arange(STEPS)[:, None] / period))
+    x = amplitude[:, None, None] * sines + NOISE * rng.normal(size=sines.shape)
+    return x.astype("float32"), classes
+
+
+MAKERS = {WAVES: waves, AMPLITUDES: amplitudes}
 
 
 def derived_features(x: np.ndarray) -> np.ndarray:
@@ -136,9 +156,9 @@ def _points(statement: str, task: str, plus: str, minus: str) -> Question:
 
 STUDY = Study(
     name="few_features",
-    title="Few input features",
+    title="Few features, amplitudes",
     question="LayerNorm of an LSTM's inputs removes their scale. From how many features on is "
-    "this harmless, and what helps before?",
+    "this harmless, does it cost accuracy if the class is the amplitude, and what helps?",
     paper="No paper. The claim follows from the equation: with one feature, LayerNorm(W x) is "
     "sign(x) LayerNorm(W), unless x is near zero.",
     differences=f"Smaller: LSTMs of {UNITS} units learn for {UPDATES} updates from {STEPS} "
@@ -147,8 +167,11 @@ STUDY = Study(
     "own gain, offset and noise. The gestures come from smartwatch_gestures, with at most "
     f"{STEPS} timesteps. Their features are the x axis, two axes, three axes, the length of the "
     "acceleration, and the differences of these four from the timestep before. The test set has "
-    "people that the model never met. All models have equal numbers of updates, and each gesture "
-    f"occurs about 19 times. The Dense layer has {DENSE} units and tanh.",
+    "people that the model never met. The amplitudes are synthetic too: sine waves of "
+    f"{WIDE} sensors, with random period and phase and noise. The class is the amplitude, "
+    "between 0.5 and 2.4, which all sensors of a sample share. All models have equal numbers of "
+    "updates, and each gesture occurs about 19 times. The Dense layer has "
+    f"{DENSE} units and tanh.",
     revisions="A first trial had a square wave instead of the pulse wave. Its signs are those of "
     "a sine, so LayerNormLSTM with one feature classified one wave in four correctly.",
     work=Training(
@@ -163,13 +186,13 @@ STUDY = Study(
     questions=(
         *(_points("kernel_norm reduces accuracy", task, WITHOUT, LN) for task in TASKS),
         *(
-            _points(statement, name_of(data, 1), plus, minus)
+            _points(statement, task, plus, minus)
             for statement, plus, minus in (
                 ("LayerNormLSTM ends worse than no norm", "LSTM", LN),
                 ("the joint form ends better than LayerNormLSTM", JOINT, LN),
                 ("LayerNormLSTM ends better after a Dense layer", AFTER_DENSE, LN),
             )
-            for data in (WAVES, GESTURES)
+            for task in (name_of(WAVES, 1), name_of(GESTURES, 1), name_of(AMPLITUDES, WIDE))
         ),
     ),
     full=Size(None, BATCH * UPDATES, 1, patience=1, seeds=3, rates=(5e-3, 2e-2)),

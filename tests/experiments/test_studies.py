@@ -262,6 +262,13 @@ def test_the_sensors_of_waves_have_different_gains_and_offsets():
     assert (large > small).all()
 
 
+def test_the_sensors_of_amplitudes_share_the_amplitude_of_their_class():
+    x, classes = few_features.amplitudes(2000, RNG)
+    deviations = np.stack([x[classes == k].std(axis=(0, 1)) for k in range(4)])
+    sines = np.sqrt(deviations**2 - few_features.NOISE**2)  # without the noise
+    np.testing.assert_allclose(sines, np.outer(0.43 * 1.5 ** np.arange(4), [1] * 16), rtol=0.1)
+
+
 def test_derived_features_are_axes_length_and_differences():
     x = np.zeros((1, 3, 3))
     x[0, :2] = [[3, 4, 0], [0, 0, 2]]  # one timestep is padding
