@@ -2,7 +2,10 @@
 
 import importlib.metadata
 import pathlib
+import sys
 import tomllib
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # for the extension page_texts
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -21,6 +24,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "page_texts",
 ]
 exclude_patterns = ["_templates"]
 templates_path = ["_templates"]

@@ -1,11 +1,13 @@
 """Pages of the site are short. `make docs` finds broken links; `pytest docs` runs the code."""
 
+import json
 import pathlib
 import re
 import types
 
 import nbformat
 import pytest
+from sphinx.cmd import build
 
 import keras_norm
 from keras_norm import export
@@ -64,3 +66,21 @@ def test_every_public_name_has_an_api_page(module: types.ModuleType) -> None:
     pages = "\n".join(page.read_text("utf-8") for page in DOCS.glob("api/*.md"))
     listed = set(re.findall(r"^   (\w+)$", pages, re.MULTILINE))
     assert set(module.__all__) - {"__version__", "compat", "export"} <= listed
+
+
+def test_the_search_of_a_site_in_a_folder_has_the_texts_of_all_pages(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    pages = {"index": "# Guides\n\nMenu.\n", "masks": "# Masks\n\n## Padding\n\nPad *here*.\n"}
+    for page, text in pages.items():
+        (tmp_path / f"{page}.md").write_text(text)
+    settings = "extensions=myst_parser,page_texts", "html_theme=pydata_sphinx_theme"
+    options = [word for setting in settings for word in ("-D", setting)]
+    assert build.main(["-C", "-q", *options, str(tmp_path), str(tmp_path / "site")]) == 0
+    script = (tmp_path / "site/_static/page_texts.js").read_text("utf-8")
+    texts = json.loads(script.removeprefix("window.pageTexts = ").rstrip(";\n"))
+    assert set(texts) == {"index.html", "masks.html"}
+    assert '<section id="padding">' in texts["masks.html"]  # the target of a result
+    assert "Pad here." in texts["masks.html"]
+    assert "search_from_folder.js" in (tmp_path / "site/search.html").read_text("utf-8")
