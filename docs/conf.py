@@ -5,7 +5,7 @@ import pathlib
 import sys
 import tomllib
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))  # for the extension page_texts
+sys.path.insert(0, str(pathlib.Path(__file__).parent))  # for the extensions in this folder
 
 ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -24,6 +24,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "inherited_arguments",
     "page_texts",
 ]
 exclude_patterns = ["_templates"]

@@ -1,5 +1,6 @@
 """Pages of the site are short. `make docs` finds broken links; `pytest docs` runs the code."""
 
+import inspect
 import json
 import pathlib
 import re
@@ -10,6 +11,7 @@ import pytest
 from sphinx.cmd import build
 
 import keras_norm
+from docs.inherited_arguments import add_inherited_arguments, described_arguments
 from keras_norm import export
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
@@ -66,6 +68,27 @@ def test_every_public_name_has_an_api_page(module: types.ModuleType) -> None:
     pages = "\n".join(page.read_text("utf-8") for page in DOCS.glob("api/*.md"))
     listed = set(re.findall(r"^   (\w+)$", pages, re.MULTILINE))
     assert set(module.__all__) - {"__version__", "compat", "export"} <= listed
+
+
+@pytest.mark.parametrize(
+    ("layer", "inherited"),
+    [
+        (keras_norm.LayerNormLSTM, {"norm_form", "normalize_carry", "compiled"}),
+        (keras_norm.BatchNormLSTM, {"norm_form", "normalize_carry", "compiled"}),
+        (keras_norm.LayerNormLSTMCell, {"norm_form", "normalize_carry"}),
+        (keras_norm.NormLSTM, {"norm_form", "normalize_carry"}),
+        (keras_norm.BatchNormGRU, {"compiled"}),
+    ],
+)
+def test_the_page_of_a_layer_describes_inherited_arguments(
+    layer: type, inherited: set[str]
+) -> None:
+    lines = inspect.cleandoc(layer.__doc__ or "").splitlines()
+    before = described_arguments(lines)
+    add_inherited_arguments(None, "class", layer.__name__, layer, None, lines)
+    after = described_arguments(lines)
+    assert after.keys() - before.keys() - {"use_cudnn"} == inherited
+    assert {name: after[name] for name in before} == before
 
 
 def test_the_search_of_a_site_in_a_folder_has_the_texts_of_all_pages(
