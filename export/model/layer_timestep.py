@@ -70,6 +70,8 @@ class LayerTimestep:
         name: unique name of the layer.
         layer: the layer.
         states: the states by unique name, each (batch, size).
+        hidden_states: names of the states that the cell multiplies with a kernel: "h" of a known
+            cell, and all states of any other cell.
     """
 
     def __init__(self, name: str, layer: keras.layers.RNN, taken: Iterable[str] = ()) -> None:
@@ -86,6 +88,7 @@ class LayerTimestep:
             state: TensorSpec(state, (None, *x.shape[1:]), standardize_dtype(x.dtype))
             for state, x in zip(names, zeros, strict=True)
         }
+        self.hidden_states = names[:1] if isinstance(layer.cell, tuple(STATE_NAMES)) else names
         # Create the replacement layer here: it has variables, and a graph cannot create variables.
         self._replacement = replacement_layer(layer)
 

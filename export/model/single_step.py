@@ -64,6 +64,7 @@ class Step:
         model: the model.
         inputs: the inputs of one timestep by name, without the states.
         states: the states by name, each (batch, size).
+        hidden_states: names of the states that a cell multiplies with a kernel, such as "lstm_h".
         sequences: names of the inputs with a dynamic time dimension.
         sequence_outputs: names of the outputs with a dynamic time dimension.
 
@@ -89,6 +90,7 @@ class Step:
         self.sequence_outputs = [n for n, t in outputs.items() if tuple(t.shape[1:2]) == (None,)]
         self._layers = layer_timesteps(model, [*whole, *outputs])
         self.states = {n: spec for layer in self._layers for n, spec in layer.states.items()}
+        self.hidden_states = [n for layer in self._layers for n in layer.hidden_states]
         if not self.sequences:
             raise StreamingError(NO_DYNAMIC_TIME)
         self.inputs = whole | {
