@@ -601,6 +601,11 @@ def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> G
         GoldenCasesError: the golden cases are missing or unusable.
     """
     path = resolve_version(path)
+    if path.suffix == ".keras":
+        raise GoldenCasesError(
+            f"{path} is a Keras model, not an exported file. Export it, and verify the exported "
+            f"file: keras-norm export {path} --to DIR"
+        )
     usual = golden_cases_path(path)
     try:
         if file is not None:

@@ -15,6 +15,8 @@ from keras_norm.export.formats.onnx.export_onnx import export_onnx
 from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
 from keras_norm.export.formats.tflite.export_tflite import export_tflite
 from keras_norm.export.formats.vocabulary_files import write_vocabularies
+from keras_norm.export.golden_cases.golden_cases import GoldenCasesError
+from keras_norm.export.golden_cases.verify import verify
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.split_text_model import split_text_model
 from keras_norm.export.report.report import Report
@@ -23,6 +25,7 @@ from keras_norm.export.runtimes.runner import Runner
 
 __all__ = [
     "ConversionError",
+    "GoldenCasesError",
     "Report",
     "Runner",
     "RunnerError",
@@ -39,5 +42,6 @@ __all__ = [
     "export_tflite",
     "open_runner",
     "split_text_model",
+    "verify",
     "write_vocabularies",
 ]

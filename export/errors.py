@@ -61,10 +61,6 @@ class UnsafeOpError(RunnerError):
         self.ops = ops
 
 
-class UsageError(ValueError):
-    """Raised if the arguments of the command line are wrong, or name an unusable file."""
-
-
 def one_line(error: Exception) -> str:
     """Return the first line of an error's message, or its class name if the message is empty.
 

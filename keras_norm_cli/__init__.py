@@ -7,24 +7,15 @@ That takes seconds and writes to the terminal, and `--help` does not need it.
 import argparse
 import importlib
 import os
-import pathlib
 import sys
 import traceback
-import zipfile
 from collections.abc import Sequence
 
 from keras_norm_cli.arguments import ArgumentsError, make_parser
+from keras_norm_cli.check_arguments import check_files, check_formats
 from keras_norm_cli.interrupts import interruptible
 from keras_norm_cli.messages import one_line, quiet_native_logs, with_options
-from keras_norm_verify import (
-    RUNTIMES,
-    GoldenCasesError,
-    escape_unknown_letters,
-    print_result,
-    require_arrays,
-    require_file,
-    resolve_version,
-)
+from keras_norm_verify import escape_unknown_letters, print_result
 
 __all__ = ["FAILED", "INTERRUPTED", "OK", "WRONG_USE", "main", "quiet_native_logs"]
 
@@ -39,16 +30,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0 done, 1 a check failed, 2 wrong use (one line on stderr, nothing written),
-        130 interrupted.
+        130 interrupted. Without a command, the help is printed on stderr.
     """
     if "" in (sys.argv[1:] if argv is None else argv):
         return _print_error(
             "an argument is empty. Check that the shell variable in this argument is set", WRONG_USE
         )
+    parser = make_parser()
     try:
-        args = make_parser().parse_args(argv)
+        args = parser.parse_args(argv)
     except ArgumentsError as error:
         return _print_error(str(error), WRONG_USE)
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return WRONG_USE
     try:
         with quiet_native_logs():
             status, message = _run(args)
@@ -61,22 +56,18 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
     """Run a command; return its exit status and error message, "" without an error."""
     with interruptible():
         escape_unknown_letters()
-        if args.command == "verify":  # `verify` runs without Keras, imported below
-            try:
-                return print_result(args.file, args.golden_cases), ""
-            except GoldenCasesError as error:
-                return WRONG_USE, str(error)
         try:
-            _require_inputs(args)
-        except (OSError, ValueError) as error:
+            if args.command == "verify":  # `verify` runs without Keras, imported below
+                return print_result(args.file, args.golden_cases), ""
+            check_files(args)
+            _import_modules(args.modules)
+            check_formats(args)
+        except (ImportError, OSError, ValueError) as error:
             return WRONG_USE, str(error)
-        from keras_norm.export import commands, errors
+        from keras_norm.export import errors
+        from keras_norm_cli import commands
     try:
         with interruptible():
-            if args.modules:
-                sys.path.insert(0, os.getcwd())
-            for module in args.modules:
-                _import_module(module)
             return (FAILED if getattr(commands, args.command)(args) is False else OK), ""
     except errors.VerificationError as error:
         return FAILED, _with_notes(error)
@@ -97,41 +88,6 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         return WRONG_USE, _with_line(error)
 
 
-def _require_inputs(args: argparse.Namespace) -> None:
-    """Raise OSError or ValueError for a path that a command cannot read, or an unknown format.
-
-    The check runs before the import of the package, which takes seconds.
-    """
-    given = vars(args)
-    _require_formats(given.get("format", ()), args.modules)
-    others = (*given.get("artifacts", ()), *given.get("versions", ()))
-    for name in (*others, *([args.to] if args.command == "export" else ())):
-        if any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise ValueError(
-                f"The path {name} is not UTF-8, which TensorFlow needs. Choose another path."
-            )
-    for path in (args.model, *map(pathlib.Path, others)):
-        if path.suffix != ".keras" and (path != args.model or args.command == "compare"):
-            resolve_version(path)
-            continue
-        require_file(path)
-        if not zipfile.is_zipfile(path):
-            raise ValueError(f"{path} is not a Keras model. Give a .keras file.")
-    for name in ("data", "labels", "samples"):
-        paths = given.get(name) or []
-        for path in paths if isinstance(paths, list) else [paths]:
-            require_arrays(path)
-
-
-def _require_formats(names: Sequence[str], modules: Sequence[str]) -> None:
-    """Raise ValueError for an unknown format, unless a module of --import may register it."""
-    if modules or "keras_norm.export.formats.format_registry" in sys.modules:
-        return
-    for name in names:
-        if name not in RUNTIMES:
-            raise ValueError(f"--format must be one of {', '.join(RUNTIMES)}; received {name}")
-
-
 def _print_error(message: str, status: int) -> int:
     print(f"keras-norm: {one_line(message)}", file=sys.stderr)
     return status
@@ -143,25 +99,38 @@ def _with_notes(error: Exception) -> str:
     return with_options(". ".join([str(error).rstrip("."), *notes]) if notes else str(error))
 
 
-def _import_module(module: str) -> None:
-    """Import the user's module that is given with --import.
+def _import_modules(modules: Sequence[str]) -> None:
+    """Import the user's modules that are given with --import.
 
     Raises:
-        ImportError: the import failed; the message names the error, its file and its line.
+        ImportError: an import failed; the message names the error, its file and its line.
     """
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise ImportError(
-            f"--import must be the name of a module, such as my.layers; received {module}"
-        )
-    try:
-        importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        raise ImportError(f"--import {module}: {_with_line(error)}") from error
+    for module in modules:
+        if not all(part.isidentifier() for part in module.split(".")):
+            raise ImportError(
+                f"--import must be the name of a module, such as my.layers; received {module}"
+            )
+    if modules:
+        sys.path.insert(0, os.getcwd())
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise ImportError(f"--import {module}: {_with_line(error)}") from error
+            raise ImportError(
+                f"--import {module}: there is no such module in {os.getcwd()} or on Python's path"
+            ) from error
+        except (Exception, SystemExit) as error:
+            raise ImportError(f"--import {module}: {_with_line(error)}") from error
 
 
 def _with_line(error: BaseException) -> str:
     """Format an error with the file and the line that raised the error."""
-    from keras_norm.keras_internals import reason
+    message = str(error)
+    if sys.modules.get("keras"):
+        from keras_norm.keras_internals import reason
 
+        message = reason(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {reason(error)} ({frame.filename}, {frame.lineno})"
+    return f"{type(error).__name__}: {message} ({frame.filename}, {frame.lineno})"

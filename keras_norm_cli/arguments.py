@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import importlib.metadata
+import math
 import pathlib
 import platform
 import re
@@ -12,6 +13,7 @@ from typing import Any, NoReturn
 from keras_norm_verify import RUNTIMES
 
 DEFAULT_FORMAT = "saved_model"
+LARGEST = 2**63 - 1  # TensorFlow reads versions and sizes as 64 bits
 
 
 class ArgumentsError(Exception):
@@ -44,6 +46,37 @@ def _installed_requirements() -> Iterator[str]:
             yield f"{name} {importlib.metadata.version(name)}"
 
 
+def _number(text: str) -> float:
+    """Read a finite number, 0 or larger."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"must be a finite number, 0 or larger; received {text}")
+    return value
+
+
+def _relative_tolerance(text: str) -> float:
+    value = _number(text)
+    if value >= 1:
+        raise argparse.ArgumentTypeError(
+            f"must be below 1, because otherwise an output of zeros passes; received {text}"
+        )
+    return value
+
+
+def _positive(text: str) -> int:
+    """Read an integer, 1 or larger, that 64 bits can store."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= LARGEST:
+        raise argparse.ArgumentTypeError(f"must be an integer from 1 to {LARGEST}; received {text}")
+    return value
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Create the parser of the command line `keras-norm`."""
     parser = _Parser(
@@ -65,7 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="MODULE",
         help="import a module that registers custom layers; the current folder is searched too",
     )
-    commands = parser.add_subparsers(required=True, dest="command", metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
     def command(name: str, text: str, metavar: str = "MODEL.keras") -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
@@ -92,7 +125,9 @@ def make_parser() -> argparse.ArgumentParser:
 
     export = command("export", "export a model as SavedModel, TFLite or ONNX")
     export.add_argument("--to", required=True, metavar="DIR", help="folder to write to")
-    export.add_argument("--version", type=int, help="write DIR/saved_model/VERSION for a server")
+    export.add_argument(
+        "--version", type=_positive, help="write DIR/saved_model/VERSION for a server"
+    )
     export.add_argument(
         "--step",
         action=argparse.BooleanOptionalAction,
@@ -143,16 +178,16 @@ def make_parser() -> argparse.ArgumentParser:
     )
     data_and_reports(check)
     text = "relative tolerance of the outputs; the default depends on the file's precision"
-    check.add_argument("--rtol", type=float, help=text)
+    check.add_argument("--rtol", type=_relative_tolerance, help=text)
     text = (
         "absolute tolerance of the outputs; the default depends on the precision, and on the "
         "numbers of layers and timesteps"
     )
-    check.add_argument("--atol", type=float, help=text)
-    check.add_argument("--lengths", type=int, nargs="+", help="numbers of timesteps to check")
-    check.add_argument("--batch-sizes", type=int, nargs="+", help="batch sizes to check")
+    check.add_argument("--atol", type=_number, help=text)
+    check.add_argument("--lengths", type=_positive, nargs="+", help="numbers of timesteps to check")
+    check.add_argument("--batch-sizes", type=_positive, nargs="+", help="batch sizes to check")
     text = "largest accepted difference between outputs in training mode and at inference"
-    check.add_argument("--max-gap", type=float, help=text)
+    check.add_argument("--max-gap", type=_number, help=text)
 
     text = "list the samples whose predictions change in other versions of a model"
     compare = command("compare", text, "OLD")
@@ -187,7 +222,7 @@ def make_parser() -> argparse.ArgumentParser:
     text = "names or paths of the layers to convert, such as encoder/lstm; default: all"
     convert.add_argument("--where", nargs="+", metavar="LAYER", help=text)
     text = "number of timesteps with their own statistics, for --norm batch"
-    convert.add_argument("--max-timesteps", type=int, metavar="N", help=text)
+    convert.add_argument("--max-timesteps", type=_positive, metavar="N", help=text)
     convert.add_argument(
         "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
     )

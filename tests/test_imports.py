@@ -17,7 +17,7 @@ BASE = {"errors", "packages", "results", "signature"}
 
 # Parts of the project. Each part may import the parts before it.
 ORDER = ["ops", "layers", "rnn", "recalibration and compat", "export", *EXPORT_PACKAGES]
-ORDER += ["commands", "cli", "examples and benchmarks", "experiments"]
+ORDER += ["normalization_table", "cli", "examples and benchmarks", "experiments"]
 
 BESIDE_RECALIBRATION = {"recalibration", "compat", "clone", "named_layers", "substitution"}
 BESIDE_RECALIBRATION |= {"conversion", "time_distributed", "new_figure", "progress"}
@@ -83,7 +83,7 @@ def rank(module):
         return ORDER.index(rest[0]) if rest[0] in ORDER else None
     if rest[1] in EXPORT_PACKAGES:
         return ORDER.index(rest[1])
-    return ORDER.index("export" if rest[1] in BASE else "commands")
+    return ORDER.index("export" if rest[1] in BASE else "normalization_table")
 
 
 def imported(module):

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
+from typing import TypeGuard
 
 import keras
 import numpy as np
@@ -18,6 +19,7 @@ from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.compare.version_differences import changes, threshold
 from keras_norm.export.formats.format_registry import open_runner
 from keras_norm.export.model.keras_runner import restored_variables
+from keras_norm.export.model.load_model import load_model
 from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.version_comparison import OutputChange
@@ -47,9 +49,10 @@ def compare_versions(
     - Other outputs, and all outputs with float labels, predict numbers.
 
     Args:
-        old: the old version: a functional or Sequential model, or an exported file.
-        new: a new version: a model, an exported file, or a function that maps arrays by input name
-            to arrays by output name; or a list of new versions.
+        old: the old version: a functional or Sequential model, or the path of a .keras file or of
+            an exported file.
+        new: a new version: a model, the path of a .keras file or of an exported file, or a function
+            that maps arrays by input name to arrays by output name; or a list of new versions.
         data: samples, as for `keras_norm.export.check`, read one part at a time. If `old` is a
             file with several inputs, give arrays by input name.
         labels: as for `keras_norm.export.check`. With labels, the report counts the predictions
@@ -61,7 +64,7 @@ def compare_versions(
 
     Raises:
         ValueError: the data do not fit the old version, a new version has other outputs, or there
-            is no new version.
+            is no new version; or a .keras file cannot be loaded.
         RunnerError: a file does not run.
 
     Example:
@@ -81,8 +84,8 @@ def compare_versions(
     for version in (old, *several):
         if not isinstance(version, str | os.PathLike) and not callable(version):
             raise ValueError(
-                "A version must be a Keras model, the path of an exported file, or a function. "
-                f"Received: {version!r}."
+                "A version must be a Keras model, the path of a .keras file or of an exported "
+                f"file, or a function. Received: {version!r}."
             )
     if callable(old) and not hasattr(old, "inputs"):
         raise ValueError(
@@ -93,7 +96,8 @@ def compare_versions(
     with contextlib.ExitStack() as stack:
         (old_name, before), *others = (_open_version(version, stack) for version in (old, *several))
         found: list[tuple[OutputChange, ...]] = [() for _ in others]
-        parts = Data(before.inputs, data, labels, ordered=isinstance(old, keras.Model))
+        is_model = isinstance(old, keras.Model) or _is_model_file(old)
+        parts = Data(before.inputs, data, labels, ordered=is_model)
         thresholds = _find_thresholds(before, parts, batch_size)
         for part in parts:
             for batch in run_batches(part, before, batch_size):
@@ -135,7 +139,13 @@ def _find_thresholds(run: Runner, data: Data, batch_size: int) -> dict[str, floa
 def _open_version(
     version: keras.Model | Artifact, stack: contextlib.ExitStack
 ) -> tuple[str, Runner]:
-    """Open a version of the model, and return its name and its runner."""
+    """Open a version of the model, and return its name and its runner.
+
+    The name of a file has the name of its folder: "old/model.keras", "digits/1".
+    """
+    if _is_model_file(version):
+        path = pathlib.Path(version)
+        return "/".join(path.parts[-2:]), reference_runner(load_model(path))
     if isinstance(version, keras.Model):
         stack.enter_context(restored_variables(version))
         return version.name, reference_runner(version)
@@ -144,6 +154,11 @@ def _open_version(
         return run.name, run
     file_runner: Runner = stack.enter_context(open_runner(version))
     return "/".join(pathlib.Path(file_runner.path or "").parts[-2:]), file_runner
+
+
+def _is_model_file(version: keras.Model | Artifact) -> TypeGuard[str | os.PathLike[str]]:
+    """Return whether a version is the path of a .keras file."""
+    return isinstance(version, str | os.PathLike) and pathlib.Path(version).suffix == ".keras"
 
 
 def _run_version(name: str, run: Runner, batch: Batch) -> Arrays:

@@ -81,7 +81,7 @@ CALLS = {
     ),
     "keras.config": lambda *_: named("keras.config", "enable_unsafe_deserialization"),
     "an installed function of ours": lambda file, _: named(
-        "keras_norm.export.commands", "_write", path=str(file), text="x"
+        "keras_norm.export.formats.staging", "replace_text", path=str(file), text="x"
     ),
     "Lambda": lambda file, _: named(
         "keras.layers", "Lambda", name="y", function=function("os", "system")
@@ -187,7 +187,8 @@ def test_a_damaged_archive_is_refused_in_one_line(refused, entries, damage):
         "a list": {**entries, "config.json": "[]"},
         "text": {**entries, "config.json": '"text"'},
     }
-    assert "cannot be loaded" in refused(broken[damage])
+    expected = "is not a Keras model" if damage == "no config" else "cannot be loaded"
+    assert expected in refused(broken[damage])
 
 
 def test_pickled_data_are_refused(entries, tmp_path, capfd):

@@ -15,6 +15,8 @@ from keras_norm.export.formats.artifact_format import Format, Source
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import TensorSpec
+from keras_norm_cli import file_formats
+from keras_norm_cli.commands import EXPORT_OPTIONS
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 
@@ -109,7 +111,11 @@ def test_a_registered_format_is_opened_and_asserted(linear, model, tmp_path):
 
 
 def test_the_command_line_knows_the_built_in_formats_without_tensorflow():
-    assert list(format_registry.FORMATS) == list(keras_norm_verify.RUNTIMES)
+    registered = file_formats.known_formats()
+    assert list(registered) == list(file_formats.BUILT_IN) == list(keras_norm_verify.RUNTIMES)
+    for name, built_in in file_formats.BUILT_IN.items():
+        assert registered[name][:2] == built_in[:2]
+        assert built_in.options == set(registered[name].options) & {*EXPORT_OPTIONS}
 
 
 def test_a_second_format_of_one_name_is_refused(linear):

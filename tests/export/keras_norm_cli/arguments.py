@@ -14,6 +14,9 @@ def refused(result):
 EXPORT = ("export", "{}/model.keras", "--to", "{}/q")
 
 
+TFLITE = (*EXPORT, "--format", "tflite")
+
+
 BOTH = ("--format", "saved_model", "tflite")
 
 

@@ -152,19 +152,6 @@ def test_a_batch_norm_of_a_dynamic_length_needs_the_option_max_timesteps(run, tm
     assert "such as --max-timesteps 100." in message
 
 
-def test_a_report_never_overwrites_an_input_file(run, folder):
-    err = refused(run(*CHECK, "--json", "{}/model.keras"))
-    assert "would overwrite" in err
-    assert zipfile.is_zipfile(folder / "model.keras")
-
-
-def test_a_report_is_not_written_into_a_checked_saved_model(run, folder):
-    before = (folder / "right/saved_model.pb").read_bytes()
-    message = refused(run(*CHECK, "--json", "{}/right/saved_model.pb"))
-    assert "A report would overwrite" in message
-    assert (folder / "right/saved_model.pb").read_bytes() == before
-
-
 def test_a_report_can_be_read_by_others(run, tmp_path):
     run(*CHECK, "--json", tmp_path / "r.json")
     plain = tmp_path / "plain"

@@ -64,19 +64,6 @@ def test_export_writes_a_tflite_file_beside_the_saved_model(run, tmp_path):
     assert (tmp_path / "model.tflite").is_file()
 
 
-def test_an_existing_target_is_refused(run, tmp_path):
-    (tmp_path / "saved_model").mkdir()
-    assert "exists" in refused(run("export", "{}/model.keras", "--to", tmp_path))
-    assert list((tmp_path / "saved_model").iterdir()) == []
-
-
-def test_a_file_as_the_folder_of_an_export_is_refused(run, tmp_path):
-    (tmp_path / "notes").write_text("theirs")
-    assert "--to must be a folder" in refused(
-        run("export", "{}/model.keras", "--to", tmp_path / "notes")
-    )
-
-
 def test_a_model_that_tflite_does_not_support_writes_nothing(run, tmp_path):
     inputs = keras.Input((3, 3))
     keras.Model(inputs, keras.ops.det(inputs)).save(tmp_path / "det.keras")

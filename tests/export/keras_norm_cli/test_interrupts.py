@@ -13,8 +13,7 @@ import pytest
 
 import keras_norm
 import keras_norm_cli
-from keras_norm.export import commands
-from keras_norm_cli import interrupts
+from keras_norm_cli import commands, interrupts
 
 
 def test_help_names_the_commands(run, capfd):

@@ -1,5 +1,6 @@
 """Wrong use of `keras-norm` gives one line and status 2."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,7 +11,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.export.keras_norm_cli.arguments import CHECK, refused
+from tests.export.keras_norm_cli.arguments import CHECK, EXPORT, TFLITE, refused
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -22,84 +23,159 @@ class Broken(keras.layers.Layer):
         return x * (1 // 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "required: COMMAND"),
-        (("chekc",), "invalid choice"),
-        (("check", "{}/model.keras", "{}/right"), "required: --data"),
-        (("inspect", "{}/nowhere.keras"), "nowhere.keras: no such file"),
-        (("inspect", "{}/right"), "right is a folder"),
-        (("inspect", "{}/right/saved_model.pb"), "is not a Keras model"),
-        (("inspect", "{}/data.npz"), "data.npz cannot be loaded"),
-        (
-            ("export", "{}/model.keras", "--to", "{}/q", "--quantize", "float16"),
-            "needs --format tflite",
-        ),
-        (
-            ("export", "{}/model.keras", "--to", "{}/q", "--signature", "step"),
-            "needs --format tflite",
-        ),
-        (
-            (
-                "export",
-                "{}/model.keras",
-                "--to",
-                "{}/q",
-                "--format",
-                "tflite",
-                "--signature",
-                "step",
-            ),
-            "no recurrent layer, so it has no states",
-        ),
-        (
-            (
-                "export",
-                "{}/model.keras",
-                "--to",
-                "{}/q",
-                "--format",
-                "tflite",
-                "--quantize",
-                "int8",
-            ),
-            "--quantize int8 needs samples for the scales of the activations. Give --samples FILE",
-        ),
-        (("export", "{}/model.keras", "--to", "{}/q", "--version", "0"), "version"),
-        (
-            ("export", "{}/model.keras", "--to", "{}/q", "--version", str(2**63)),
-            "version must be at most 9223372036854775807",
-        ),
-        (("export", "{}/model.keras", "--to", ""), "an argument is empty"),
-        (("inspect", ""), "an argument is empty"),
-        (
-            ("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"),
-            "nowhere: no such file",
-        ),
-        (
-            ("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"),
-            "data.npz is not a SavedModel folder",
-        ),
-        (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
-        (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "must be the model"),
-        ((*CHECK, "--labels", "{}/data.npz"), "must be names of outputs: 'y'"),
-        ((*CHECK, "--rtol", "-1"), "rtol must be a finite number"),
-        ((*CHECK, "--rtol", "much"), "invalid float"),
-        ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),
-        ((*CHECK, "--html", "{}"), "is a folder"),
-        ((*CHECK, "--json", os.devnull), "null is a device"),
-        ((*CHECK, "--lengths", "99999999999"), "lengths"),
-        (("inspect", os.devnull), "null is not a file"),
-        (("inspect", "x" * 300), "x cannot be read: File name too long"),
-        (("check", "{}/model.keras", "x" * 300, "--data", "{}/data.npz"), "File name too long"),
-        (("export", "{}/model.keras", "--to", "{}/caf\udce9"), "caf\\udce9 is not UTF-8"),
-    ],
-)
+RECALIBRATE = ("recalibrate", "{}/digits.keras", "--data")
+NEW = ("--to", "{}/new.keras")
+# Wrong uses that are refused without Keras and TensorFlow, whose import takes seconds.
+EARLY = [
+    (("chekc",), "invalid choice"),
+    (("check", "{}/model.keras", "{}/right"), "required: --data"),
+    (("inspect", "{}/nowhere.keras"), "nowhere.keras: no such file"),
+    (("inspect", "{}/right"), "right is a folder. Give the .keras file"),
+    (("inspect", "{}/right/saved_model.pb"), "is not a Keras model"),
+    (("inspect", "{}/data.npz"), "data.npz is not a Keras model"),
+    (("inspect", "{}/data.npy"), "data.npy is not a Keras model"),
+    (("inspect", ""), "an argument is empty"),
+    (("inspect", os.devnull), "null is not a file"),
+    (("inspect", "x" * 300), "x cannot be read: File name too long"),
+    (("verify", "{}/nowhere"), "nowhere: no such file or folder"),
+    (("verify", "{}/model.keras"), "model.keras is a Keras model, not an exported file. Export it"),
+    (("--import", "./layers.py", "inspect", "{}/model.keras"), "name of a module, such as my.lay"),
+    (("--import", "nowhere", "inspect", "{}/model.keras"), "--import nowhere: there is no such module in"),
+    (("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"), "nowhere: no such file"),
+    (("check", "{}/model.keras", "x" * 300, "--data", "{}/data.npz"), "File name too long"),
+    (
+        ("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"),
+        "data.npz is not a SavedModel folder, a TFLite file or an ONNX file",
+    ),
+    (
+        ("check", "{}/model.keras", "{}/digits.keras", "--data", "{}/data.npz"),
+        "digits.keras is a Keras model, not an exported file",
+    ),
+    (
+        ("check", "{}/model.keras", "{}/right/assets", "--data", "{}/data.npz"),
+        "assets is not a SavedModel: it has neither saved_model.pb nor numbered versions",
+    ),
+    (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
+    (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "has no arrays. Write"),
+    (
+        ("check", "{}/model.keras", "{}/right", "--data", "{}/labels.npz"),
+        "inputs: 'x'. Received: 'y'",
+    ),
+    (("check", "{}/model.keras", "{}/right", "--data", "{}/labels.npy"), "Received shape (8,)"),
+    ((*CHECK, "--labels", "{}/nowhere.npz"), "nowhere.npz: no such file"),
+    ((*CHECK, "{}/data.npy", "--labels", "{}/labels.npz"), "one file of labels for each of the 2"),
+    ((*CHECK, "--labels", "{}/four.npy"), "labels need one row for each of the 8 samples"),
+    ((*CHECK, "--rtol", "-1"), "--rtol: must be a finite number, 0 or larger; received -1"),
+    ((*CHECK, "--rtol", "1"), "--rtol: must be below 1"),
+    ((*CHECK, "--atol", "much"), "--atol: must be a finite number, 0 or larger; received much"),
+    ((*CHECK, "--batch-sizes", "2", "0"), "--batch-sizes: must be an integer from 1 to"),
+    ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),
+    ((*CHECK, "--html", "{}"), "is a folder"),
+    ((*CHECK, "--json", os.devnull), "null is a device"),
+    ((*CHECK, "--json", "{}/model.keras"), "would overwrite"),
+    ((*CHECK, "--json", "{}/right/saved_model.pb"), "A report would overwrite"),
+    ((*CHECK, "--json", "{}/r", "--html", "{}/r"), "would overwrite the other report"),
+    (("compare", "{}/right", "{}/nowhere", "--data", "{}/data.npz"), "nowhere: no such file"),
+    (("compare", "{}/nowhere.keras", "{}/right", "--data", "{}/data.npz"), "no such file"),
+    (
+        ("compare", "{}/right", "{}/four.npy", "--data", "{}/data.npz"),
+        "four.npy is not a SavedModel",
+    ),
+    ((*RECALIBRATE, "{}/right", *NEW), "right is a folder. Give the .npz or .npy files"),
+    ((*RECALIBRATE, "{}/data.npz", "--to", "{}/new"), "--to must be a .keras file"),
+    ((*RECALIBRATE, "{}/data.npz", "--to", "{}/model.keras"), "exists and is not overwritten"),
+    ((*RECALIBRATE, "{}/data.npz", "--to", "{}/four.npy/n.keras"), "four.npy is a file"),
+    (("convert", "{}/model.keras", *NEW, "--max-timesteps", "0"), "must be an integer from 1 to"),
+    (("export", "{}/model.keras", "--to", ""), "an argument is empty"),
+    (("export", "{}/model.keras", "--to", "{}/caf\udce9"), "caf\\udce9 is not UTF-8"),
+    (("export", "{}/model.keras", "--to", "{}/four.npy"), "--to must be a folder; "),
+    (
+        ("export", "{}/model.keras", "--to", "{}/full"),
+        "full/saved_model exists; choose another --to",
+    ),
+    (
+        ("export", "{}/model.keras", "--to", "{}/full", "--format", "tflite", "--version", "1"),
+        "model-1.tflite exists; give a higher --version",
+    ),
+    ((*EXPORT, "--samples", "{}/right/saved_model.pb"), "is not an .npz or .npy file"),
+    ((*EXPORT, "--format", "h5"), "--format must be one of saved_model, tflite, onnx; received h5"),
+    ((*EXPORT, "--quantize", "float16"), "--quantize needs --format tflite"),
+    ((*EXPORT, "--signature", "step"), "--signature needs --format tflite"),
+    ((*EXPORT, "--step", "--format", "onnx"), "--step needs --format saved_model or tflite"),
+    ((*TFLITE, "--quantize", "int8"), "--quantize int8 needs samples for the scales of the activ"),
+    (
+        (*TFLITE, "--quantize", "int8", "--samples", "{}/data.npz", "--step"),
+        "--quantize int8 excludes --step",
+    ),
+    ((*TFLITE, "--signature", "step", "--no-step"), "--signature step excludes --no-step"),
+    (
+        (*EXPORT, "--version", "0"),
+        "--version: must be an integer from 1 to 9223372036854775807; received 0",
+    ),
+    (
+        (*EXPORT, "--version", str(2**63)),
+        "--version: must be an integer from 1 to 9223372036854775807; received 92",
+    ),
+]
+LATE = [
+    ((*TFLITE, "--signature", "step"), "no recurrent layer, so it has no states"),
+    ((*CHECK, "--labels", "{}/data.npz"), "must be names of outputs: 'y'"),
+    ((*CHECK, "--lengths", "99999999999"), "lengths"),
+]
+
+
+def run_without_tensorflow(commands):
+    """Run commands in one process that cannot import Keras; return (status, stderr) of each."""
+    script = (
+        "import contextlib, io, json, sys\n"
+        "sys.modules['keras'] = sys.modules['tensorflow'] = None\n"
+        "import keras_norm_cli\n"
+        "def run(arguments):\n"
+        "    with contextlib.redirect_stderr(io.StringIO()) as err:\n"
+        "        return keras_norm_cli.main(arguments), err.getvalue()\n"
+        "print(json.dumps([run(arguments) for arguments in json.loads(sys.stdin.read())]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=json.dumps(commands), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def refused_early(folder):
+    """The line on stderr of each command of EARLY."""
+    np.save(folder / "four.npy", np.arange(4))
+    (folder / "full" / "saved_model").mkdir(parents=True)
+    (folder / "full" / "model-1.tflite").touch()
+    before = sorted(folder.rglob("*"))
+    commands = [[argument.format(folder) for argument in case] for case, _ in EARLY]
+    results = run_without_tensorflow(commands)
+    assert sorted(folder.rglob("*")) == before
+    return {
+        case: (status, "", err) for (case, _), (status, err) in zip(EARLY, results, strict=True)
+    }
+
+
+@pytest.mark.parametrize(("arguments", "message"), EARLY)
+def test_wrong_use_is_refused_in_one_line_before_tensorflow_is_imported(
+    refused_early, arguments, message
+):
+    assert message in refused(refused_early[arguments])
+
+
+@pytest.mark.parametrize(("arguments", "message"), LATE)
 def test_wrong_use_is_one_line_and_status_2(run, folder, arguments, message):
     before = sorted(folder.iterdir())
     assert message in refused(run(*arguments))
     assert sorted(folder.iterdir()) == before
+
+
+def test_without_a_command_the_help_is_printed(run):
+    status, out, err = run()
+    assert (status, out) == (2, "")
+    assert err.startswith("usage: keras-norm")
+    assert "compare exported files with the model" in err
 
 
 @pytest.mark.parametrize(
@@ -107,7 +183,7 @@ def test_wrong_use_is_one_line_and_status_2(run, folder, arguments, message):
     [
         ({"z": np.zeros((4, 3, 3))}, "must be the model's inputs: 'x'"),
         ({"x": np.zeros((4, 3, 2))}, "Received shape (4, 3, 2)"),
-        ({"x": np.array([[["a"] * 3] * 3] * 4)}, "takes float32"),
+        ({"x": np.array([[["a"] * 3] * 3] * 4)}, "takes float32. Received texts (<U1)"),
         ({"x": np.array(["a", "b"], dtype=object)}, "dtype str: texts.astype(str)"),
     ],
 )
@@ -133,31 +209,6 @@ def test_inspect_refuses_a_model_that_is_not_built(run, tmp_path):
     assert "Build the model: let it begin with keras.Input" in refused(
         run("inspect", tmp_path / "m.keras")
     )
-
-
-def test_missing_files_and_unknown_formats_are_reported_before_the_package_is_imported(folder):
-    """The import of TensorFlow takes seconds."""
-    commands = [
-        ("inspect", "{}/nowhere.keras"),
-        ("inspect", "{}/data.npy"),
-        ("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"),
-        ("check", "{}/model.keras", "{}/right", "--data", "{}/nowhere.npz"),
-        (*CHECK, "--labels", "{}/nowhere.npz"),
-        ("compare", "{}/right", "{}/nowhere", "--data", "{}/data.npz"),
-        ("compare", "{}/nowhere.keras", "{}/right", "--data", "{}/data.npz"),
-        ("recalibrate", "{}/model.keras", "--data", "{}/right", "--to", "{}/new.keras"),
-        ("export", "{}/model.keras", "--to", "{}/q", "--samples", "{}/right/saved_model.pb"),
-        ("export", "{}/model.keras", "--to", "{}/q", "--format", "h5"),
-    ]
-    arguments = [[argument.format(folder) for argument in command] for command in commands]
-    script = (
-        "import sys\n"
-        "sys.modules['keras'] = sys.modules['tensorflow'] = None\n"
-        "import keras_norm_cli\n"
-        f"print([keras_norm_cli.main(arguments) for arguments in {arguments}])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1:] == [str([2] * len(commands))], done.stderr
 
 
 def test_a_missing_report_package_names_the_extra(run, tmp_path, monkeypatch):
@@ -199,7 +250,7 @@ def test_a_truncated_tflite_file_is_one_line(run, tmp_path):
 
 
 def test_data_larger_than_the_memory_are_refused(run, tmp_path):
-    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4000000000000), }"
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000000, 1, 3), }"
     header += b" " * (117 - len(header)) + b"\n"
     npy = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
     with zipfile.ZipFile(tmp_path / "huge.npz", "w") as file:

@@ -1,0 +1,68 @@
+"""Read the shapes and dtypes of the arrays of .npz and .npy files, but not their values."""
+
+import pathlib
+import zipfile
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from keras_norm_verify import NPY_BYTES, printable_error, require_arrays
+
+
+class Header(NamedTuple):
+    """Shape and dtype of a stored array."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+def read_headers(path: pathlib.Path) -> dict[str, Header]:
+    """Return the header of each array of a .npz file, by name; of a .npy file by "".
+
+    Args:
+        path: any path.
+
+    Raises:
+        OSError: the path is not a file, or cannot be read.
+        ValueError: the file is not a .npz or .npy file, has no arrays, or is damaged.
+    """
+    require_arrays(path)
+    try:
+        headers = _read_headers(path)
+    # The parsers of a damaged file may raise any error.
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read: {printable_error(error)}") from error
+    if not headers:
+        raise ValueError(
+            f"{path} has no arrays. Write an .npz file with numpy.savez(file, input_name=array)."
+        )
+    for name, header in headers.items():
+        if header.dtype.hasobject:
+            raise ValueError(
+                f"{path} cannot be read: the array {name!r} has Python objects. Write an array of "
+                "texts with the dtype str: texts.astype(str)."
+            )
+    return headers
+
+
+def _read_headers(path: pathlib.Path) -> dict[str, Header]:
+    with path.open("rb") as file:
+        if file.read(len(NPY_BYTES)) == NPY_BYTES:
+            file.seek(0)
+            return {"": _read_header(file)}
+        headers = {}
+        with zipfile.ZipFile(file) as archive:
+            for name in archive.namelist():
+                if name.endswith(".npy"):
+                    with archive.open(name) as entry:
+                        headers[name.removesuffix(".npy")] = _read_header(entry)
+        return headers
+
+
+def _read_header(file: IO[bytes]) -> Header:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_2_0
+    if version == (1, 0):
+        read = np.lib.format.read_array_header_1_0
+    shape, _, dtype = read(file)
+    return Header(shape, dtype)

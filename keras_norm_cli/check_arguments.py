@@ -1,0 +1,215 @@
+"""Refuse wrong arguments of a command before the import of TensorFlow, which takes seconds."""
+
+import argparse
+import os
+import pathlib
+from collections.abc import Sequence
+
+from keras_norm_cli.array_headers import Header, read_headers
+from keras_norm_cli.file_formats import known_formats
+from keras_norm_cli.model_inputs import is_model_file, read_model_inputs, require_fitting
+from keras_norm_verify import require_file, resolve_version
+
+# Quantizations that need samples, for the scales of the activations.
+NEED_SAMPLES = ("int8", "int16x8")
+
+
+def check_files(args: argparse.Namespace) -> None:
+    """Raise OSError or ValueError for a file that a command cannot read, or cannot write.
+
+    Args:
+        args: the arguments of any command.
+    """
+    given = vars(args)
+    artifacts = [*given.get("artifacts", ()), *given.get("versions", ())]
+    for name in (*artifacts, *([args.to] if args.command == "export" else ())):
+        _require_utf8(name)
+    inputs = [args.model, *map(pathlib.Path, artifacts)]
+    for path in inputs:
+        if path.suffix == ".keras" or (path == args.model and args.command != "compare"):
+            _require_model(path)
+        else:
+            resolve_version(path)
+    data, labels, samples = (_to_list(given.get(name)) for name in ("data", "labels", "samples"))
+    _require_data(args.model, [*data, *samples], labels)
+    if args.command in ("check", "compare"):
+        _require_reports(args, [*inputs, *data, *labels])
+    elif args.command == "export":
+        _require_folder(pathlib.Path(args.to), "--to")
+    elif args.command in ("recalibrate", "convert"):
+        _require_new_model(args.to)
+
+
+def check_formats(args: argparse.Namespace) -> None:
+    """Raise OSError or ValueError for formats that do not fit the other arguments.
+
+    A module of `--import` can register a format, so this function runs after the imports.
+
+    Args:
+        args: the arguments of any command.
+    """
+    if args.command == "export":
+        _require_export_options(args)
+        _require_new_artifacts(args)
+    elif args.command == "check":
+        for name in args.artifacts:
+            _require_artifact(pathlib.Path(name))
+    elif args.command == "compare":
+        for path in (args.model, *map(pathlib.Path, args.versions)):
+            if path.suffix != ".keras":
+                _require_artifact(path)
+
+
+def _to_list(paths: Sequence[pathlib.Path] | pathlib.Path | None) -> list[pathlib.Path]:
+    return [paths] if isinstance(paths, pathlib.Path) else list(paths or ())
+
+
+def _require_utf8(name: str) -> None:
+    if any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise ValueError(
+            f"The path {name} is not UTF-8, which TensorFlow needs. Choose another path."
+        )
+
+
+def _require_model(path: pathlib.Path) -> None:
+    try:
+        require_file(path)
+    except IsADirectoryError as error:
+        raise IsADirectoryError(f"{error} Give the .keras file of a Keras model.") from error
+    if not is_model_file(path):
+        raise ValueError(f"{path} is not a Keras model. Give a .keras file.")
+
+
+def _require_artifact(path: pathlib.Path) -> None:
+    if path.suffix == ".keras":
+        raise ValueError(
+            f"{path} is a Keras model, not an exported file. Export it: keras-norm export. To "
+            "compare two models: keras-norm compare."
+        )
+    formats = known_formats()
+    found = next((name for name, each in formats.items() if each.recognizes(path)), None)
+    if found is None:
+        *others, last = (each.title for each in formats.values())
+        raise ValueError(f"{path} is not {', '.join(others)} or {last}.")
+    if found == "saved_model" and not (resolve_version(path) / "saved_model.pb").is_file():
+        raise ValueError(
+            f"{path} is not a SavedModel: it has neither saved_model.pb nor numbered versions. "
+            "Give the folder that keras-norm export wrote."
+        )
+
+
+def _require_data(
+    model: pathlib.Path, data: Sequence[pathlib.Path], labels: Sequence[pathlib.Path]
+) -> None:
+    """Require that arrays of data and labels fit the model's inputs and each other."""
+    if labels and len(labels) != len(data):
+        raise ValueError(
+            f"Give one file of labels for each of the {len(data)} files of --data. Received: "
+            f"{len(labels)} file(s)."
+        )
+    inputs = read_model_inputs(model) if data else None
+    counts = []
+    for path in data:
+        headers = read_headers(path)
+        if inputs is not None:
+            require_fitting(path, headers, inputs)
+        counts.append(_count_samples(path, headers))
+    for path, count in zip(labels, counts, strict=False):
+        for header in read_headers(path).values():
+            if header.shape[:1] != (count,):
+                raise ValueError(
+                    f"{path}: labels need one row for each of the {count} samples. Received shape "
+                    f"{header.shape}."
+                )
+
+
+def _count_samples(path: pathlib.Path, headers: dict[str, Header]) -> int:
+    shapes = {name: header.shape for name, header in headers.items()}
+    if empty := [shape for shape in shapes.values() if not shape or 0 in shape]:
+        raise ValueError(
+            f"{path} has an array without samples or timesteps. Received shape {empty[0]}."
+        )
+    counts = {name: shape[0] for name, shape in shapes.items()}
+    if len(set(counts.values())) > 1:
+        raise ValueError(f"{path}: all inputs need the same number of samples. Received: {counts}.")
+    return next(iter(counts.values()))
+
+
+def _require_reports(args: argparse.Namespace, read: Sequence[pathlib.Path]) -> None:
+    """Require that reports can be written, and overwrite no file that the command reads."""
+    for option in ("json", "html"):
+        if path := getattr(args, option):
+            if not path.parent.is_dir():
+                raise FileNotFoundError(f"--{option}: the folder {path.parent} does not exist.")
+            if path.is_dir():
+                raise IsADirectoryError(f"--{option}: {path} is a folder. Give the name of a file.")
+            if path.exists() and not path.is_file():
+                raise OSError(f"--{option}: {path} is a device. Give the name of a file.")
+            _require_folder(path.parent, f"--{option}")
+    inputs = {path.resolve() for path in read}
+    reports = [path.resolve() for path in (args.json, args.html) if path]
+    inside = any(report.is_relative_to(path) for report in reports for path in inputs)
+    if inside or len(set(reports)) < len(reports):
+        raise ValueError(
+            "A report would overwrite the other report or an input: the model, the data, the "
+            "labels or a file of an artifact. Choose another file for --json or --html."
+        )
+
+
+def _require_new_model(path: pathlib.Path) -> None:
+    """Require that a new .keras file can be written to a path."""
+    if path.suffix != ".keras":
+        raise ValueError(f"--to must be a .keras file; received {path}.")
+    if path.exists() or path.is_symlink():
+        raise FileExistsError(f"{path} exists and is not overwritten; choose another --to.")
+    _require_folder(path.parent, "--to")
+
+
+def _require_folder(folder: pathlib.Path, option: str) -> None:
+    """Require that a folder exists or can be made, and that files can be written in it."""
+    existing = next(f for f in (folder, *folder.parents) if f.exists() or f.is_symlink())
+    if not existing.exists():
+        raise NotADirectoryError(
+            f"{option}: {existing} is a link to {existing.readlink()}, which does not exist. Make "
+            "this folder, or choose another."
+        )
+    if not existing.is_dir():
+        raise NotADirectoryError(f"{option} must be a folder; {existing} is a file.")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise PermissionError(f"{option}: the folder {existing} cannot be written to.")
+
+
+def _require_export_options(args: argparse.Namespace) -> None:
+    """Require known formats, options that one of them has, and options that combine."""
+    formats = known_formats()
+    for name in args.format:
+        if name not in formats:
+            raise ValueError(f"--format must be one of {', '.join(formats)}; received {name}")
+    for option in ("step", "samples", "warmup", "signature", "quantize"):
+        supported = [name for name, each in formats.items() if option in each.options]
+        if getattr(args, option) and not set(supported) & set(args.format):
+            raise ValueError(f"--{option} needs --format {' or '.join(supported)}.")
+    if args.quantize in NEED_SAMPLES and not args.samples:
+        raise ValueError(
+            f"--quantize {args.quantize} needs samples for the scales of the activations. Give "
+            "--samples FILE.npz, a few hundred samples like the model's later inputs."
+        )
+    if args.quantize in NEED_SAMPLES and args.step:
+        raise ValueError(
+            f"--quantize {args.quantize} excludes --step. Write a second file with the step "
+            "signature only: --signature step."
+        )
+    if args.signature and args.step is False and set(args.format) == {"tflite"}:
+        raise ValueError("--signature step excludes --no-step. Leave one of them out.")
+
+
+def _require_new_artifacts(args: argparse.Namespace) -> None:
+    """Require that no artifact is replaced without --force."""
+    formats = known_formats()
+    for name in args.format:
+        target = formats[name].target(pathlib.Path(args.to), args.version)
+        if (target.exists() or target.is_symlink()) and not args.force:
+            advice = "choose another --to, or --force"
+            if args.version is not None:
+                advice = "give a higher --version"
+            raise FileExistsError(f"{target} exists; {advice}.")

@@ -1,0 +1,107 @@
+"""Read the inputs of a .keras file without Keras, and compare headers of data with them."""
+
+import json
+import pathlib
+import re
+import zipfile
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from keras_norm_cli.array_headers import Header
+
+# Names of inputs that exported files keep. Other characters are replaced in exported files, and so
+# are Keras' automatic names.
+PLAIN = re.compile(r"(?!(?:keras_tensor|input_layer)(?:_\d+)?$)[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+
+
+class ModelInput(NamedTuple):
+    """Shape (None for a dynamic dimension) and dtype of an input."""
+
+    shape: tuple[int | None, ...]
+    dtype: str
+
+
+def is_model_file(path: pathlib.Path) -> bool:
+    """Return whether a file is an archive with the config of a Keras model.
+
+    Args:
+        path: a file.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "config.json" in archive.namelist()
+    # The zip parser may raise any error for a file of another kind.
+    except Exception:
+        return False
+
+
+def read_model_inputs(path: pathlib.Path) -> dict[str, ModelInput] | None:
+    """Return the inputs of a .keras file by name; None if only Keras can tell them.
+
+    Only Keras knows the inputs of subclassed models and of models that are not built, and the names
+    of inputs that have no plain name.
+
+    Args:
+        path: a .keras file.
+    """
+    if not path.is_file():  # the model of `compare` can be a SavedModel folder
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            config = json.loads(archive.read("config.json"))
+        if config["class_name"] not in ("Functional", "Sequential"):
+            return None
+        layers = [each for each in config["config"]["layers"] if each["class_name"] == "InputLayer"]
+        inputs = {
+            each["config"]["name"]: ModelInput(
+                tuple(each["config"]["batch_shape"]), each["config"]["dtype"]
+            )
+            for each in layers
+        }
+    # A damaged file may raise any error. The loader of Keras reports it.
+    except Exception:
+        return None
+    is_plain = all(isinstance(n, str) and PLAIN.fullmatch(n) for n in inputs)
+    return inputs if inputs and is_plain else None
+
+
+def require_fitting(
+    path: pathlib.Path, headers: Mapping[str, Header], inputs: Mapping[str, ModelInput]
+) -> None:
+    """Raise ValueError unless stored arrays have the names, shapes and dtypes of a model's inputs.
+
+    Args:
+        path: the file of the arrays, for the message.
+        headers: headers by name, as from `read_headers`.
+        inputs: the inputs by name.
+    """
+    if "" in headers:
+        if len(inputs) > 1:
+            names = ", ".join(f"{name}=..." for name in inputs)
+            raise ValueError(
+                f"{path} has one array, but the model has {len(inputs)} inputs. Write a .npz file: "
+                f"numpy.savez(file, {names})."
+            )
+        headers = dict.fromkeys(inputs, headers[""])
+    if set(headers) != set(inputs):
+        wanted, received = (", ".join(map(repr, names)) for names in (inputs, headers))
+        raise ValueError(
+            f"{path}: the data's names must be the model's inputs: {wanted}. Received: {received}."
+        )
+    for name, (shape, dtype) in inputs.items():
+        header = headers[name]
+        if dtype == "string":  # the shape of texts may lack a last dimension of 1
+            continue
+        if header.dtype.kind in "US":
+            raise ValueError(
+                f"{path}: input {name!r} takes {dtype}. Received texts ({header.dtype})."
+            )
+        expected = (None, *shape[1:])  # the first dimension is the number of samples
+        fits = len(header.shape) == len(expected) and all(
+            e is None or e == a for e, a in zip(expected, header.shape, strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                f"{path}: input {name!r} takes arrays (samples, ...) of shape "
+                f"{str(expected).replace('None', 'any')}. Received shape {header.shape}."
+            )
