@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_norm.named_layers import batch_norms, is_batch_norm
 from keras_norm.new_figure import COLORS, label_of, new_figure
+from keras_norm.ops.to_numpy import to_numpy
 from keras_norm.typing import Array
 
 if TYPE_CHECKING:
@@ -97,4 +97,4 @@ def _draw(axes: "Axes", values: Array, rows: Array) -> None:
 
 
 def _array(variable: keras.Variable) -> Array:
-    return np.asarray(ops.convert_to_numpy(variable), "float64")
+    return to_numpy(variable).astype("float64")

@@ -435,6 +435,18 @@ def test_a_model_without_batch_normalization_is_refused():
         keras_norm.recalibrate(model, X)
 
 
+def test_batches_without_samples_are_skipped():
+    layer = keras.layers.BatchNormalization()
+    batches = [X[:0], X[:40], X[:0], X[40:]]
+    assert keras_norm.recalibrate(batch_norm_model(layer), batches) == 2
+    assert_has_statistics_of(layer, X)
+
+
+@pytest.mark.filterwarnings("error:__array__:DeprecationWarning")
+def test_numpy_shows_no_warning_about_the_variables_of_keras():
+    keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization(momentum=None)), X)
+
+
 def test_data_without_a_batch_are_refused():
     with pytest.raises(ValueError, match="Give at least one"):
         keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), [])
@@ -621,7 +633,7 @@ def test_an_error_of_the_data_leaves_the_model_unchanged():
         (X.astype(str), ValueError, "Cast string to float is not supported$"),
         (np.where(X > 5.0, np.nan, X), ValueError, "on the data are NaN or infinite"),
         (1e30 * X, ValueError, "on the data are NaN or infinite"),
-        (X[:0], ValueError, "The data contain no batch"),
+        (X[:0], ValueError, "The data contain no samples"),
     ],
     ids=[
         "None",

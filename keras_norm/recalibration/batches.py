@@ -45,6 +45,8 @@ def batches_of(
 ) -> Iterator[Nest]:
     """Split the data into batches, and iterate over the model inputs of each batch.
 
+    Batches without samples, which a filtered dataset may have, are skipped.
+
     Args:
         model: the model to recalibrate.
         data: the `data` of `recalibrate`.
@@ -83,8 +85,9 @@ def batches_of(
                 f"Received a {type(batch).__name__} of length {len(batch)} in batch {number}."
             )
         x = keras.utils.unpack_x_y_sample_weight(batch)[0]
-        _require_equal_rows(x, "x", f" in batch {number}")
-        yield x
+        # Keras' BatchNormalization computes NaN from a batch without samples.
+        if _require_equal_rows(x, "x", f" in batch {number}") > 0:
+            yield x
 
 
 def _iterate_batches(data: Nest | Iterable[Nest]) -> Iterator[Nest]:

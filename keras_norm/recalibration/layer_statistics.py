@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_norm.ops.merge_moments import merge_moments
+from keras_norm.ops.to_numpy import to_numpy
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
 from keras_norm.typing import Array
 
@@ -77,7 +77,7 @@ class LayerStatistics:
 
 def assign_all(values: Sequence[tuple[keras.Variable, Array]]) -> None:
     """Assign values to variables; after an error restore the old values of all variables."""
-    before = [(variable, ops.convert_to_numpy(variable)) for variable, _ in values]
+    before = [(variable, to_numpy(variable)) for variable, _ in values]
     with _delayed_interrupts():
         try:
             for variable, value in values:

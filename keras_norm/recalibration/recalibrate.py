@@ -11,6 +11,7 @@ from keras import ops
 from keras_norm.clone import clone_for_statistics
 from keras_norm.keras_internals import reason
 from keras_norm.named_layers import batch_norms, named_layers
+from keras_norm.ops.to_numpy import to_numpy
 from keras_norm.progress import Progress
 from keras_norm.recalibration.batches import batches_of, require_steps
 from keras_norm.recalibration.layer_statistics import LayerStatistics, assign_all
@@ -65,12 +66,12 @@ def recalibrate(model: keras.Model, data: Nest | Iterable[Nest], steps: int | No
         steps: number of batches to use; None for all. Endless data need it.
 
     Returns:
-        The number of batches used.
+        The number of batches used, without batches of zero samples.
 
     Raises:
         TypeError: `model` is not a model, or `data` is neither arrays nor an iterable.
-        ValueError: there is no batch; per-timestep statistics have no batch with two sequences; the
-            data end before `steps`, or never; the inputs have different numbers of rows, are
+        ValueError: there are no samples; per-timestep statistics have no batch with two sequences;
+            the data end before `steps`, or never; the inputs have different numbers of rows, are
             ragged, do not fit the model, or may be (x, y); a statistic is not finite; all batch
             normalizations are frozen; the model cannot be rebuilt.
 
@@ -124,7 +125,7 @@ class Recalibrator:
                 setattr(copy, option, value)
         weights = {id(weight) for weight in self._clone.weights}
         seeds = [variable for variable in self._clone.variables if id(variable) not in weights]
-        self._seeds = [(seed, ops.convert_to_numpy(seed)) for seed in seeds]
+        self._seeds = [(seed, to_numpy(seed)) for seed in seeds]
         self._accumulators = [(*own, StatisticsAccumulator(copy)) for own, (_, copy) in pairs]
         self._statistics = [v for _, (_, copy) in pairs for v in copy.non_trainable_variables]
         self._stateful = [
@@ -143,7 +144,7 @@ class Recalibrator:
         # The clone has momentum 0, so an update computes new + 0 * old. The sum is NaN if the old
         # value is not finite, for example after an overflow in an earlier batch.
         for statistic in self._statistics:
-            statistic.assign(np.nan_to_num(statistic, nan=1.0, posinf=1.0, neginf=1.0))
+            statistic.assign(np.nan_to_num(to_numpy(statistic), nan=1.0, posinf=1.0, neginf=1.0))
         for seed, start in self._seeds:
             seed.assign(start)
         for layer in self._stateful:
@@ -163,7 +164,7 @@ class Recalibrator:
                     total.add_batch()
                 used += 1
         if not used:
-            raise ValueError("The data contain no batch. Give at least one batch.")
+            raise ValueError("The data contain no samples. Give at least one batch with samples.")
         if steps is not None and used < steps:
             raise ValueError(
                 f"The data ended after {used} batches. Received: steps={steps}. Give more data, or "
