@@ -22,6 +22,7 @@ class RMSNormalization(keras.layers.Layer):
         axis: int | Sequence[int] = -1,
         epsilon: float = 1e-06,
         *,
+        supports_masking: bool = True,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,

@@ -1,13 +1,14 @@
 """Rebuild a model from its config, for example without dropout and BatchNorm momentum."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import keras
 
-from keras_norm.keras_internals import reason
-from keras_norm.named_layers import batch_norms, is_batch_norm, named_layers
+from keras_norm.keras_internals import reason, sublayers
+from keras_norm.named_layers import is_batch_norm, named_layers
+from keras_norm.ops.to_numpy import to_numpy
 from keras_norm.time_distributed import apply_to_rows
 from keras_norm.typing import Arrays, Config, Json
 
@@ -36,9 +37,6 @@ def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Mo
             # Replace the call of TimeDistributed: in Keras 3.15 it returns wrong outputs in a graph
             # with a dynamic number of timesteps, and recalibration runs the clone in such a graph.
             vars(layer)["call"] = partial(apply_to_rows, layer)
-    for (_, norm), (_, copy) in zip(batch_norms(model), batch_norms(clone), strict=True):
-        # Copy `trainable` of each norm: the config of a recurrent cell does not contain it.
-        copy.trainable = norm.trainable
     disabled = [layer for _, layer in named_layers(clone) if _disable_dropout(layer, noise)]
     for path, layer in named_layers(clone):
         if _has_dropout(layer) and not any(inner in disabled for _, inner in named_layers(layer)):
@@ -76,7 +74,8 @@ def rebuild_model(
             _map_dicts(change, config), custom_objects=custom_objects, safe_mode=False
         )
         copy_weights(model, clone)
-        _copy_adapted_state(model, clone)
+        for layer, copy in _pairs_of_layers(model, clone):
+            _copy_attributes(layer, copy)
     except Exception as error:
         why = " ".join(reason(error).split("\n\n")[0].split())
         raise ValueError(f"The model cannot be rebuilt from its config: {why}") from error
@@ -113,20 +112,56 @@ def custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
     return found
 
 
-def _copy_adapted_state(model: keras.Model, clone: keras.Model) -> None:
-    """Copy the state that layers computed in `adapt`, such as vocabularies, to the clone."""
-    copies = dict(named_layers(clone))
-    for path, layer in named_layers(model):
-        if path not in copies or not hasattr(layer, "adapt"):
-            continue
-        if hasattr(layer, "save_assets"):
-            with tempfile.TemporaryDirectory() as folder:
-                layer.save_assets(folder)
-                copies[path].load_assets(folder)
-        else:
-            store: Arrays = {}
-            layer.save_own_variables(store)
-            copies[path].load_own_variables(store)
+def _pairs_of_layers(
+    layer: keras.layers.Layer, copy: keras.layers.Layer
+) -> Iterator[tuple[keras.layers.Layer, keras.layers.Layer]]:
+    """Iterate over a layer, its nested layers and their copies, an outer layer first.
+
+    Layers that the code of a class creates may have new names in the copy, but have equal
+    positions. Keras adds a layer to a copied model for each place where masked inputs are joined;
+    then the other layers of the model are found by their names.
+    """
+    seen: set[int] = set()
+
+    def walk(
+        layer: keras.layers.Layer, copy: keras.layers.Layer
+    ) -> Iterator[tuple[keras.layers.Layer, keras.layers.Layer]]:
+        if id(layer) in seen:
+            return
+        seen.add(id(layer))
+        yield layer, copy
+        children, copies = sublayers(layer), sublayers(copy)
+        if len(children) != len(copies):
+            named = {child.name: child for child in copies}
+            children = [child for child in children if child.name in named]
+            copies = [named[child.name] for child in children]
+        for child, its_copy in zip(children, copies, strict=True):
+            yield from walk(child, its_copy)
+
+    return walk(layer, copy)
+
+
+def _copy_attributes(layer: keras.layers.Layer, copy: keras.layers.Layer) -> None:
+    """Copy the attributes of a layer that are neither weights nor in the config of every layer.
+
+    These are `trainable`, the states of a stateful layer, and the state that `adapt` computed, such
+    as a vocabulary.
+    """
+    if copy.trainable != layer.trainable:
+        copy.trainable = layer.trainable
+    if isinstance(layer, keras.layers.RNN) and layer.states is not None:
+        for state, new in zip(*map(keras.tree.flatten, (layer.states, copy.states)), strict=True):
+            new.assign(to_numpy(state))
+    if not hasattr(layer, "adapt"):
+        return
+    if hasattr(layer, "save_assets"):
+        with tempfile.TemporaryDirectory() as folder:
+            layer.save_assets(folder)
+            copy.load_assets(folder)
+    else:
+        store: Arrays = {}
+        layer.save_own_variables(store)
+        copy.load_own_variables(store)
 
 
 def _disable_dropout(layer: keras.layers.Layer, noise: bool) -> bool:

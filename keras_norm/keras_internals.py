@@ -81,6 +81,17 @@ def nodes_of(layer: keras.layers.Layer) -> list[Node]:
     return nodes
 
 
+def receives_mask(layer: keras.layers.Layer) -> bool | None:
+    """Return whether a symbolic call of a layer has masked inputs.
+
+    Returns:
+        None if the layer has no symbolic call: it is inside a wrapper, a cell or a custom layer.
+    """
+    tensors = [tensor for node in nodes_of(layer) for tensor in node.input_tensors]
+    masks = [getattr(tensor, "_keras_mask", None) for tensor in tensors]
+    return any(mask is not None for mask in masks) if masks else None
+
+
 def node_before(tensor: keras.KerasTensor) -> Node:
     """Return the symbolic layer call that computed a symbolic tensor."""
     operation, index, _ = tensor._keras_history

@@ -196,6 +196,16 @@ def test_nodes_describe_every_call_of_a_layer():
     assert len(calls) == 3
 
 
+def test_a_layer_receives_the_mask_of_a_symbolic_call():
+    masked = keras.layers.Masking()(keras.Input((None, 3)))
+    layer, inner, other = (keras.layers.LayerNormalization() for _ in range(3))
+    keras.layers.TimeDistributed(inner)(layer(masked))
+    other(keras.Input((3,)))
+    assert keras_internals.receives_mask(layer) is True
+    assert keras_internals.receives_mask(inner) is None
+    assert keras_internals.receives_mask(other) is False
+
+
 def test_a_sequential_model_has_nodes():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.ReLU()])
     assert [n.operation for n in keras_internals.nodes_in_order(model)] == model.layers

@@ -9,6 +9,7 @@ import rich.table
 
 from keras_norm.clone import rebuild_model
 from keras_norm.conversion.counterparts import (
+    NORMS,
     PRESETS,
     RECURRENT,
     is_convertible,
@@ -48,7 +49,7 @@ def convert(
     BatchNormalization become the layers of keras_norm, which compute equal outputs.
 
     Kernels and biases keep their values, and the new gammas and betas have their initial values. A
-    norm changes the outputs, so the model loses accuracy until it is trained on. A new model that
+    norm changes the outputs, so accuracy drops until the model is trained on. A new model that
     is trained anew may end better: see the guide "From Keras layers to normalized layers". With
     `norm=None` all outputs stay equal. A GRU with a norm has one bias: the bias of U h in its
     candidate becomes the beta of `recurrent_candidate_norm`, and is dropped if there is no such
@@ -61,13 +62,13 @@ def convert(
             normalization layer or a dict from slots to layers, as for `NormLSTM`; or None.
         where: the layers to convert: a name, a path such as "encoder/lstm", a class such as
             `keras.layers.LSTM`, a function layer -> bool, or a list of these. None converts all.
-        verbose: whether to print a table of the converted layers.
+        verbose: whether to print a table of the converted layers, and that accuracy drops.
         **options: arguments of the layer of a paper, such as `epsilon`, or `max_timesteps` of
             "batch". The default of `max_timesteps` is the static number of timesteps.
 
     Returns:
-        The converted model, with the names and the compile settings of the original model. The
-        state of the optimizer is not copied.
+        The converted model, with the names, the compile settings, the frozen parts and the states
+        of stateful layers of the original model. The state of the optimizer is not copied.
 
     Raises:
         TypeError: `model` is not a Keras model, or an argument has another type.
@@ -101,13 +102,16 @@ def convert(
     converted = _replace(model, selected, replacements)
     if verbose:
         _print_table(("keras.layers", "keras_norm"), selected, replacements)
+        if norm is not None and any(type(layer) not in NORMS for layer in selected.values()):
+            print("The norms change the outputs: accuracy drops until you train the model on.")
     return converted
 
 
 def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
     """Replace the layers of keras_norm by Keras layers that compute equal outputs.
 
-    A recurrent layer with a norm inside has no such Keras layer, and stays as it is.
+    A recurrent layer with a norm inside has no such Keras layer, and stays as it is. So does an
+    RMSNormalization that passes a mask on, because Keras' layer drops the mask.
 
     Args:
         model: a built model that Keras can rebuild from its config. It is not changed.
@@ -243,11 +247,13 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
         if unseen:
             path = min(unseen)
             owner = dict(named_layers(model)).get(path.rpartition("/")[0], model)
+            where = _selector_without(layers, unseen)
             raise ValueError(
                 f"{type(layers[path]).__name__} '{path}' is created by the code of "
                 f"{type(owner).__name__}. Pass it to the constructor, and return "
                 "keras.saving.serialize_keras_object(layer) in get_config; or create it there as "
-                f"{type(replacements[path]).__name__}. See the guide "
+                f"{type(replacements[path]).__name__}"
+                f"{f'; or leave this layer out: where={where}' if where else ''}. See the guide "
                 '"From Keras layers to normalized layers"'
             )
         new = dict(named_layers(converted))
@@ -258,6 +264,16 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
         converted = rebuild_model(model, change, copy)
     copy_compile_settings(model, converted)
     return converted
+
+
+def _selector_without(layers: Layers, unseen: set[str]) -> str:
+    """Return the code of a `where` that selects all layers but the unseen ones; "" for no layer."""
+    paths = [path for path in layers if path not in unseen]
+    classes = {type(layers[path]): None for path in paths}
+    if classes.keys() & {type(layers[path]) for path in unseen}:
+        return repr(paths)
+    names = [f"keras.layers.{cls.__name__}" for cls in classes]
+    return f"[{', '.join(names)}]" if len(names) > 1 else "".join(names)
 
 
 def _print_table(packages: tuple[str, str], layers: Layers, replacements: Layers) -> None:

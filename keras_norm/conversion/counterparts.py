@@ -7,6 +7,7 @@ import keras
 from keras.layers import GRU, LSTM, RNN, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell
 
 import keras_norm.rnn as rnn
+from keras_norm.keras_internals import receives_mask
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
@@ -30,7 +31,12 @@ PRESETS = {"layer": "LayerNorm", "batch": "BatchNorm"}
 KERAS_OPTIONS: dict[type[keras.layers.Layer], Config] = {
     LayerNormalization: {"epsilon_placement": "inside", "ddof": 0},
     RMSNormalization: {},
-    BatchNormalization: {"debias": False, "virtual_batch_size": None, "renorm": False},
+    BatchNormalization: {
+        "debias": False,
+        "virtual_batch_size": None,
+        "renorm": False,
+        "unbiased_variance": False,
+    },
 }
 
 
@@ -57,6 +63,8 @@ def normalized(
         TypeError, ValueError: the normalized layer does not support an argument of the Keras layer.
     """
     config, cls = layer.get_config(), type(layer)
+    if cls is keras.layers.RMSNormalization:
+        config["supports_masking"] = layer.supports_masking
     if cls in NORMS:
         return NORMS[cls](**config)
     if cls is RNN:
@@ -82,9 +90,12 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
 
     Returns:
         The Keras layer, not yet built. None for another layer, for a recurrent layer with a norm
-        inside, and for a norm with options that Keras does not have.
+        inside, for a norm with options that Keras does not have, and for a norm that may pass on a
+        mask that Keras' norm would drop.
     """
     cls = type(layer)
+    if cls is RMSNormalization and layer.supports_masking and receives_mask(layer) is not False:
+        return None
     if cls in KERAS_OPTIONS:
         config = layer.get_config()
         if any(config[name] != value for name, value in KERAS_OPTIONS[cls].items()):
@@ -123,11 +134,17 @@ def _static_timesteps(layer: keras.layers.Layer) -> int:
     Raises:
         ValueError: the number is dynamic, or unknown because the layer is a cell.
     """
-    shape: Shape = (layer.get_build_config() or {}).get("input_shape") or ()
+    build_config = layer.get_build_config() or {}
+    # Keras stores all shapes of a layer that was called with `initial_state`.
+    shapes = build_config.get("shapes_dict") or {}
+    shape: Shape = build_config.get("input_shape") or shapes.get("sequences_shape") or ()
     timesteps = shape[1] if len(shape) == 3 else None
     if timesteps is None:
+        is_cell = type(layer) in RECURRENT.values()
+        reason = "a cell does not know the length of the inputs"
         raise ValueError(
-            "norm='batch' needs the number of timesteps with their own statistics, and the length "
-            "of the inputs is dynamic. Pass the longest length, such as max_timesteps=100."
+            "norm='batch' needs the number of timesteps with their own statistics, and "
+            f"{reason if is_cell else 'the length of the inputs is dynamic'}. Pass the longest "
+            "length, such as max_timesteps=100."
         )
     return timesteps

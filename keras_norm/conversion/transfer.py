@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import keras
 import numpy as np
-from keras import ops
 
+from keras_norm.ops.to_numpy import to_numpy
+from keras_norm.rnn.candidate_normal import CandidateNormal
 from keras_norm.rnn.cell import NormCell
 from keras_norm.typing import Array
 
@@ -29,7 +30,7 @@ def copy_weights(
     )
     for source, target in zip(old, new, strict=True):
         # On JAX two variables would share one buffer, which `fit` of either model deletes.
-        target.assign(ops.convert_to_numpy(source))
+        target.assign(to_numpy(source))
     for layer, replacement in pairs:
         _copy_layer_weights(layer, replacement)
 
@@ -41,7 +42,7 @@ def _copy_layer_weights(layer: keras.layers.Layer, replacement: keras.layers.Lay
         weight: keras.Variable | None = getattr(target, variable.name, None)
         if weight is None:
             continue
-        value = ops.convert_to_numpy(variable)
+        value = to_numpy(variable)
         if variable.name == "bias" and value.shape != weight.shape:
             value = _join_gru_biases(value, target)
         if variable.name == "bias" and isinstance(target, NormCell):
@@ -71,14 +72,18 @@ def _join_gru_biases(biases: Array, cell: keras.layers.Layer) -> Array:
 def _replace_zero_bias(bias: Array, cell: NormCell) -> Array:
     """Replace zeros in the candidate's bias, as an untrained cell has them, by initial values.
 
-    With a norm and this bias of zeros, the gradient overflows on sequences that begin with zeros
-    (see `CandidateNormal`). Without a norm the initial values are zeros too.
+    Under a per-sample norm with this bias of zeros, the gradient overflows on sequences that begin
+    with zeros (see `CandidateNormal`). Without such a norm, or with the user's own initializer, the
+    zeros stay.
     """
+    is_default = isinstance(cell.bias_initializer, CandidateNormal)
+    if not (is_default and cell.slots.has_per_sample_norm):
+        return bias
     gates = np.arange(bias.shape[-1]) // cell.units - bias.shape[-1] // cell.units
     candidate = gates == cell.CANDIDATE
     if bias[..., candidate].any():
         return bias
-    return np.where(candidate, ops.convert_to_numpy(cell.bias), bias)
+    return np.where(candidate, to_numpy(cell.bias), bias)
 
 
 def copy_compile_settings(model: keras.Model, converted: keras.Model) -> None:

@@ -39,6 +39,8 @@ class Normalization(DeclaredArguments):
         ValueError: epsilon is not a number, or is negative.
     """
 
+    supports_masking: bool
+
     def __init__(self, *, epsilon: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not isinstance(epsilon, numbers.Real) or isinstance(epsilon, bool) or epsilon < 0:

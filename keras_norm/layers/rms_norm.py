@@ -22,15 +22,17 @@ class RMSNormalization(FeatureNormalization):
         y = scale * x / sqrt(mean(x^2) + epsilon)
 
     The layer takes the arguments, the defaults and the weight of `keras.layers.RMSNormalization`.
-    Unlike Keras' layer, it passes masks on and does not overflow in float16.
+    Unlike Keras' layer, it passes its mask on, and does not overflow in float16.
 
     Args:
         axis: axis or axes to normalize over; `scale` has their shape.
         epsilon: number added to the mean square.
+        supports_masking: whether the layer passes its mask on. Keras' layer does not: later layers
+            then treat masked timesteps as all others.
         **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
 
     Call arguments:
-        inputs: floating tensor of any rank. The layer passes its mask on.
+        inputs: floating tensor of any rank.
 
     Raises:
         TypeError: the inputs are integers, an axis is not an integer, or an argument is unknown.
@@ -45,9 +47,15 @@ class RMSNormalization(FeatureNormalization):
     """
 
     def __init__(
-        self, axis: int | Sequence[int] = -1, epsilon: float = 1e-6, **kwargs: Any
+        self,
+        axis: int | Sequence[int] = -1,
+        epsilon: float = 1e-6,
+        *,
+        supports_masking: bool = True,
+        **kwargs: Any,
     ) -> None:
         super().__init__(axis=axis, epsilon=epsilon, **kwargs)
+        self.supports_masking = supports_masking
 
     def build(self, input_shape: Shape) -> None:
         """Create the weight `scale`, which has the sizes of the normalized axes."""

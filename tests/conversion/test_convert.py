@@ -6,9 +6,18 @@ import pytest
 
 import keras_norm
 from keras_norm import convert, to_keras
+from keras_norm.named_layers import named_layers
 from tests import oracles
 from tests.compat.pages import GUIDES, python_blocks
-from tests.conversion.models import FEATURES, TIME, MyLSTM, nested, sequences, sequential
+from tests.conversion.models import (
+    FEATURES,
+    TIME,
+    MyLSTM,
+    nested,
+    randomize,
+    sequences,
+    sequential,
+)
 
 RECURRENT = {
     "LSTM": keras.layers.LSTM,
@@ -22,8 +31,6 @@ PATHS += ["stack/cells/first", "stack/cells/second", "rnn", "last", "rms"]
 
 
 def classes(model):
-    from keras_norm.named_layers import named_layers
-
     return {path: type(layer) for path, layer in named_layers(model)}
 
 
@@ -45,6 +52,31 @@ def test_without_a_norm_layers_in_every_container_have_equal_outputs():
     assert_equal_outputs(model, converted)
     found = classes(converted)
     assert all(found[path].__module__.startswith("keras_norm.") for path in PATHS)
+
+
+@every_layer
+@pytest.mark.parametrize("initializer", ["ones", "random_normal"])
+def test_without_a_norm_a_trained_bias_of_zero_stays_zero(layer, initializer):
+    model = sequential(layer(4, bias_initializer=initializer, name="rnn"))
+    *kernels, bias = model.get_layer("rnn").get_weights()
+    model.get_layer("rnn").set_weights([*kernels, np.zeros_like(bias)])
+    assert_equal_outputs(model, convert(model, None, verbose=False))
+
+
+MASK_ENDS = "ignore:Layer .* was passed an input with a mask:UserWarning"
+
+
+@pytest.mark.filterwarnings(MASK_ENDS)
+def test_a_mask_ends_at_a_converted_rms_norm_as_in_keras(tmp_path):
+    norm, lstm = keras.layers.RMSNormalization(name="rms"), keras.layers.LSTM(4)
+    model = sequential(norm, lstm)
+    converted = convert(model, None, verbose=False)
+    assert_equal_outputs(model, converted)
+    converted.save(tmp_path / "converted.keras")
+    assert_equal_outputs(model, keras.saving.load_model(tmp_path / "converted.keras"))
+    back = to_keras(converted, verbose=False)
+    assert type(back.get_layer("rms")) is keras.layers.RMSNormalization
+    assert_equal_outputs(model, back)
 
 
 def test_to_keras_is_the_inverse_of_a_conversion_without_a_norm():
@@ -123,8 +155,50 @@ def test_a_converted_model_has_the_norm_and_trains(norm, options, name):
 
 
 def test_the_static_length_is_the_number_of_timesteps_with_statistics():
-    model = keras.Sequential([keras.Input((7, 4)), keras.layers.GRU(2)])
-    assert convert(model, "batch", verbose=False).layers[0].max_timesteps == 7
+    inputs, state = keras.Input((7, 4)), keras.Input((2,))
+    sequence = keras.layers.GRU(2, return_sequences=True, name="gru")(inputs)
+    with_state = keras.layers.GRU(2, name="with_state")(sequence, initial_state=state)
+    converted = convert(keras.Model([inputs, state], with_state), "batch", verbose=False)
+    layers = [converted.get_layer(name) for name in ("gru", "with_state")]
+    assert [layer.max_timesteps for layer in layers] == [7, 7]
+
+
+def frozen_parts(model):
+    """List the frozen layers: the config of a model has `trainable` only of its outer layers."""
+    return [path for path, layer in named_layers(model) if not layer.trainable]
+
+
+@pytest.mark.parametrize("norm", [None, "layer"])
+def test_frozen_cells_and_directions_stay_frozen(norm):
+    both = keras.layers.Bidirectional(
+        keras.layers.LSTM(3, return_sequences=True, name="lstm"), name="both"
+    )
+    model = sequential(both, keras.layers.RNN(keras.layers.GRUCell(2), name="gru"))
+    both.forward_layer.trainable = False
+    model.get_layer("gru").cell.trainable = False
+    converted = convert(model, norm, verbose=False)
+    assert converted.get_layer("both").trainable
+    assert not converted.get_layer("both").forward_layer.cell.trainable
+    assert len(converted.get_layer("both").backward_layer.trainable_weights) >= 3
+    assert converted.get_layer("gru").trainable
+    assert not converted.get_layer("gru").trainable_weights
+    if norm is None:
+        back = to_keras(converted, verbose=False)
+        assert len(back.trainable_weights) == len(model.trainable_weights) == 3
+
+
+def test_the_states_of_stateful_layers_are_kept():
+    layers = [
+        keras.layers.GRU(3, stateful=True, return_sequences=True),
+        MyLSTM(2, stateful=True),
+    ]
+    model = randomize(keras.Sequential([keras.Input((TIME, FEATURES), batch_size=4), *layers]))
+    model(sequences())
+    converted = convert(model, None, where=keras.layers.GRU, verbose=False)
+    back = to_keras(converted, verbose=False)
+    expected = model(sequences())
+    for other in (converted, back):
+        np.testing.assert_allclose(other(sequences()), expected, rtol=0, atol=1e-6)
 
 
 def test_names_compile_settings_and_trainable_are_kept():
@@ -136,6 +210,11 @@ def test_names_compile_settings_and_trainable_are_kept():
     assert not converted.get_layer("lstm").trainable
     assert float(converted.optimizer.learning_rate) == pytest.approx(0.05)
     assert converted.get_compile_config()["loss"] == "mae"
+
+
+@pytest.mark.filterwarnings("error:__array__:DeprecationWarning")
+def test_numpy_shows_no_warning_about_the_variables_of_keras():
+    to_keras(convert(nested(), None, verbose=False), verbose=False)
 
 
 def test_the_original_model_is_unchanged():
@@ -178,19 +257,39 @@ def test_a_layer_of_a_user_is_not_converted():
 
 
 def test_to_keras_keeps_layers_that_keras_does_not_have():
-    norms = keras_norm.LayerNormalization(ddof=1), keras_norm.LayerNormalization(name="keras")
-    model = sequential(keras_norm.LayerNormGRU(3, return_sequences=True), *norms)
-    found = [type(layer) for layer in to_keras(model, verbose=False).layers[1:]]
-    ours, theirs = keras_norm.LayerNormalization, keras.layers.LayerNormalization
-    assert found == [keras_norm.LayerNormGRU, ours, theirs]
-
-
-def test_a_table_lists_the_converted_layers(capsys):
-    convert(sequential(keras.layers.LSTM(4, name="lstm")))
-    assert capsys.readouterr().out.split() == [
-        *("layer", "keras.layers", "keras_norm"),
-        *("lstm", "LSTM", "LayerNormLSTM"),
+    ours = [
+        keras_norm.LayerNormGRU(3, return_sequences=True),
+        keras_norm.LayerNormalization(ddof=1),
+        keras_norm.BatchNormalization(unbiased_variance=True),
+        keras_norm.RMSNormalization(),  # passes a mask on, and Keras' layer does not
     ]
+    theirs = [keras_norm.LayerNormalization()]
+    model = sequential(*ours, *theirs, keras.layers.LSTM(2))
+    found = [type(layer) for layer in to_keras(model, verbose=False).layers[1:-1]]
+    assert found == [*map(type, ours), keras.layers.LayerNormalization]
+
+
+def test_to_keras_replaces_an_rms_norm_without_a_mask():
+    model = keras.Sequential([keras.Input((TIME, FEATURES)), keras_norm.RMSNormalization()])
+    back = to_keras(model, verbose=False)
+    assert type(back.layers[0]) is keras.layers.RMSNormalization
+
+
+def test_a_table_lists_the_converted_layers_and_says_that_accuracy_drops(capsys):
+    convert(sequential(keras.layers.LSTM(4, name="lstm")))
+    *table, last = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in table] == [
+        ["layer", "keras.layers", "keras_norm"],
+        ["lstm", "LSTM", "LayerNormLSTM"],
+    ]
+    assert last == "The norms change the outputs: accuracy drops until you train the model on."
+
+
+@pytest.mark.parametrize("where", ["lstm", "norm"])
+def test_accuracy_does_not_drop_without_a_new_norm(where, capsys):
+    layers = keras.layers.LSTM(4, name="lstm"), keras.layers.LayerNormalization(name="norm")
+    convert(sequential(*layers), None if where == "lstm" else "layer", where)
+    assert "accuracy" not in capsys.readouterr().out
 
 
 def test_the_table_of_to_keras_has_the_columns_in_the_other_order(capsys):

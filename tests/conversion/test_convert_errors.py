@@ -47,12 +47,29 @@ ERRORS = {
         {},
         r"'encoder/lstm' is created by the code of LSTMInCode\. Pass it to the constructor, .*\Z",
     ),
+    "code of a class beside other layers": (
+        lambda: sequential(LSTMInCode(name="encoder"), keras.layers.LayerNormalization()),
+        {},
+        r"or leave this layer out: where=keras\.layers\.LayerNormalization\. See",
+    ),
+    "code of a class beside a layer of the same class": (
+        lambda: sequential(
+            keras.layers.LSTM(3, return_sequences=True, name="first"), LSTMInCode(name="encoder")
+        ),
+        {},
+        r"or leave this layer out: where=\['first'\]\. See",
+    ),
     "no get_config": (unserializable, {}, r"the object must override `get_config\(\)` .*\Z"),
     "no layer": (lambda: sequential(keras.layers.Dense(2)), {}, "has no layer to convert"),
     "subclass": (lambda: sequential(MyLSTM(2)), {}, "MyLSTM.* and no subclass of these"),
     "norm": (nested, {"norm": "group"}, "norm must be 'layer', 'rms', 'batch', None"),
     "where": (nested, {"where": "decoder"}, "where='decoder' selects no layer"),
-    "length": (nested, {"norm": "batch"}, "such as max_timesteps=100"),
+    "length": (nested, {"norm": "batch"}, "inputs is dynamic.* such as max_timesteps=100"),
+    "length, of a cell": (
+        nested,
+        {"norm": "batch", "where": "first"},
+        "a cell does not know the length.* such as max_timesteps=100",
+    ),
     "reset_after": (
         lambda: sequential(keras.layers.GRU(2, reset_after=False)),
         {},
