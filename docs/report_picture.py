@@ -28,7 +28,7 @@ with quiet_native_logs():  # TensorFlow writes to the terminal when it is import
 
 FOLDER = pathlib.Path("build/report")
 PICTURE = pathlib.Path("docs/pictures/report.png")
-SIZE = (1100, 1525)  # pixels for the verdict, the values and the first map
+SIZE = (1100, 1650)  # pixels for the verdict, the values and the first map
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 LENGTH, UNITS, BATCH, SAMPLES, EPOCHS = 100, 128, 64, 64, 12
