@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_norm.export.packages import require
-from keras_norm.export.report.tables import group_by_item, number, rounded_up
+from keras_norm.export.report.tables import (
+    gap_table,
+    group_by_item,
+    metrics_table,
+    number,
+    rounded_up,
+)
 from keras_norm.export.report.terminal import (
     QUANTIZED_ABOUT,
     QUANTIZED_TITLE,
+    STATISTICS_TITLE,
     VALUES_TITLE,
     advice_title,
     describe_errors,
@@ -107,10 +114,6 @@ def render(report: CheckResult) -> str:
     }
     costs = [(r, r.cost) for r in subjects if r.cost is not None]
     batches = [batch for _, cost in costs[:1] for batch, _ in cost.latency]
-    metrics = [(r.name, {m.output: m.value for m in r.metrics}) for r in subjects if r.metrics]
-    if report.gap.metrics:
-        training = {m.output: m.training for m in report.gap.metrics}
-        metrics.append(("Keras model in training mode", training))
     page: str = environment.get_template("report.html").render(
         report=report,
         failures=group_by_item(
@@ -126,9 +129,9 @@ def render(report: CheckResult) -> str:
         drawn=_rows_with_differences(rows),
         open_outputs=OPEN_OUTPUTS,
         properties=property_rows(report),
-        metrics=metrics,
-        metric_columns={"subject": ""}
-        | {f"{m.output}: {m.name}": "n" for m in report.keras.metrics},
+        metrics=metrics_table(report),
+        gap=gap_table(report.gap),
+        statistics_title=STATISTICS_TITLE,
         costs=costs,
         cost_columns={"artifact": "", "precision": "", "size": "n"}
         | {f"ms, batch {batch}": "n" for batch in batches},

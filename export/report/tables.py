@@ -1,5 +1,6 @@
 """Format numbers and text, and make tables, for all reports."""
 
+import dataclasses
 import math
 import re
 from collections.abc import Hashable, Iterable
@@ -10,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from keras_norm.export.golden_cases.printable import MAX_PRINTED, printable
+from keras_norm.export.results.check_result import CheckResult, TrainInferenceGap
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -27,6 +29,45 @@ def rounded_up(value: float | None) -> str:
         return number(value)
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
     return number(math.ceil(value / unit) * unit)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextTable:
+    """A table that the terminal and the page show alike.
+
+    Attributes:
+        title: the title.
+        columns: names of the columns; the first column has names, the other columns have numbers.
+        rows: the cells of each row.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def metrics_table(report: CheckResult) -> TextTable:
+    """Make the table of the metrics on the labels, of the Keras model and every artifact."""
+    known = [
+        (result.name, {m.output: m.value for m in result.metrics}) for result in report.artifacts
+    ]
+    training = {m.output: m.training for m in report.gap.metrics}
+    own = {m.output: m.value for m in report.keras.metrics}
+    subjects = [("Keras model", own), ("Keras model in training mode", training), *known]
+    rows = (
+        (name, *(f"{values[output]:.4g}" if output in values else "-" for output in own))
+        for name, values in subjects
+        if values
+    )
+    names = (f"{m.output}: {m.name}" for m in report.keras.metrics)
+    return TextTable("Metrics, on the labels", ("", *names), tuple(rows))
+
+
+def gap_table(gap: TrainInferenceGap) -> TextTable:
+    """Make the table of the train/inference gap of every output."""
+    columns = ("output", "worst abs", "mean abs", "largest output")
+    rows = ((x.output, *map(number, (x.worst, x.mean, x.scale))) for x in gap.outputs)
+    return TextTable("Train/inference gap, dropout off", columns, tuple(rows))
 
 
 def group_by_item(pairs: Iterable[tuple[str, Item]]) -> list[tuple[tuple[str, ...], Item]]:

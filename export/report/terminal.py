@@ -9,9 +9,12 @@ from rich.text import Text
 
 from keras_norm.export.compare.quantization_tolerance import USEFUL
 from keras_norm.export.report.tables import (
+    TextTable,
     add_row,
     breakable,
+    gap_table,
     group_by_item,
+    metrics_table,
     new_table,
     number,
     plain,
@@ -42,6 +45,7 @@ STYLES = {
     "differs": "yellow",
 }
 
+STATISTICS_TITLE = "Moving statistics, compared with the statistics of the data"
 VALUES_TITLE = "Outputs, compared with the Keras model in inference mode"
 QUANTIZED_TITLE = "Quantized files, compared with the Keras model on {} samples"
 QUANTIZED_ABOUT = (
@@ -78,10 +82,12 @@ def report_tables(report: CheckResult) -> Iterator[RenderableType]:
         yield Padding(line, (0, 0, 1, 2))
     yield from _values(report)
     if report.keras.metrics:
-        yield _metrics(report)
+        yield _text_table(metrics_table(report))
     yield from _properties(report)
     yield _costs(report)
-    yield from _outputs_gap(report)
+    yield _text_table(gap_table(report.gap))
+    verdict = plain(report.gap.verdict, STYLES.get(report.gap.verdict, "yellow"))
+    yield Text.assemble(verdict, plain(f": {report.gap.reason}"), "\n")
     if report.gap.layers:
         yield from _layers_gap(report)
 
@@ -162,25 +168,21 @@ def describe_errors(errors: ErrorStatistics) -> tuple[str, str, str]:
     return changed, share, number(errors.worst and errors.worst.difference)
 
 
-def _metrics(report: CheckResult) -> Table:
-    table = new_table("Metrics, on the labels", Column("", overflow="fold"))
-    for metric in report.keras.metrics:
-        table.add_column(f"{metric.output}: {metric.name}", justify="right", overflow="fold")
-    add_row(table, "Keras model", *(f"{m.value:.4g}" for m in report.keras.metrics))
-    if report.gap.metrics:
-        add_row(table, "in training mode", *(f"{m.training:.4g}" for m in report.gap.metrics))
-    for result in report.artifacts:
-        known = {metric.output: f"{metric.value:.4g}" for metric in result.metrics}
-        add_row(table, result.name, *(known.get(m.output, "-") for m in report.keras.metrics))
-    return table
-
-
 def tolerances(report: CheckResult) -> str:
     """Describe each artifact's tolerance, and the model's numbers of layers and timesteps."""
     used = group_by_item((result.name, _describe_tolerance(result)) for result in report.artifacts)
     parts = (f"{allowed} ({', '.join(names)})" for names, allowed in used)
     steps = f", {report.timesteps} timesteps" if report.timesteps > 1 else ""
     return f"Tolerance: {'; '.join(parts)}; the model has {report.layers} layers in series{steps}"
+
+
+def _text_table(content: TextTable) -> Table:
+    first, *numbers = content.columns
+    columns = (Column(name, justify="right", overflow="fold") for name in numbers)
+    table = new_table(content.title, Column(first, overflow="fold"), *columns)
+    for row in content.rows:
+        add_row(table, *row)
+    return table
 
 
 def _describe_tolerance(result: ArtifactResult) -> str:
@@ -235,20 +237,9 @@ def _costs(report: CheckResult) -> Table:
     return table
 
 
-def _outputs_gap(report: CheckResult) -> Iterator[RenderableType]:
-    gap = report.gap
-    numbers = (Column(n, justify="right") for n in ("worst abs", "mean abs", "largest output"))
-    table = new_table("Train/inference gap, dropout off", "output", *numbers)
-    for output in gap.outputs:
-        add_row(table, output.output, *map(number, (output.worst, output.mean, output.scale)))
-    yield table
-    verdict = plain(gap.verdict, STYLES.get(gap.verdict, "yellow"))
-    yield Text.assemble(verdict, plain(f": {gap.reason}"), "\n")
-
-
 def _layers_gap(report: CheckResult) -> Iterator[RenderableType]:
     table = new_table(
-        "Moving statistics, compared with the statistics of the data",
+        STATISTICS_TITLE,
         Column("batch normalization", overflow="fold"),
         Column("means, in sd", justify="right", width=6),
         Column("variances, factor", justify="right", width=10),
