@@ -49,6 +49,18 @@ def test_tables_have_at_most_six_columns(page: pathlib.Path) -> None:
     assert all(row.replace(r"\|", "").count("|") <= 7 for row in rows)
 
 
+def test_the_index_of_the_guides_describes_every_guide_under_its_title() -> None:
+    index = text_of(DOCS / "guides/index.md")
+    described = re.findall(r"^\[(.+)\]\((\w+)\.md\)\n: \S", index, re.MULTILINE)
+    guides = set((DOCS / "guides").glob("*.md")) - {DOCS / "guides/index.md"}
+    titles = {
+        (text_of(guide).partition("\n")[0].removeprefix("# "), guide.stem) for guide in guides
+    }
+    assert set(described) == titles
+    toctrees = "\n".join(re.findall(r":hidden:\n\n(.*?)```", index, re.DOTALL))
+    assert toctrees.split() == [page for _, page in described]
+
+
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=name)
 def test_a_notebook_is_stored_without_outputs(notebook: pathlib.Path) -> None:
     cells = nbformat.read(notebook, as_version=4).cells
