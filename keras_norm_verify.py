@@ -18,6 +18,7 @@ import hashlib
 import io
 import json
 import math
+import os
 import pathlib
 import re
 import sys
@@ -156,7 +157,10 @@ class GoldenCase:
             run: function from a signature's name and its inputs to its outputs.
         """
         if not self.sequences:
-            return dict(run(self.signature, self.inputs))
+            outputs = run(self.signature, self.inputs)
+            if not isinstance(outputs, Mapping):
+                raise TypeError(f"outputs must be a dict of arrays, not {type(outputs).__name__}")
+            return dict(outputs)
         sequences = {name: self.inputs[name] for name in self.sequences}
         others = {name: a for name, a in self.inputs.items() if name not in sequences}
         outputs = run_over_time(lambda x: run(self.signature, x), sequences, others, self.states)
@@ -579,6 +583,8 @@ SUFFIX = ".golden.npz"
 HASHED = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 # First bytes of .npz and .npy files.
 NPZ_BYTES, NPY_BYTES = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
+# Characters in a path that TensorFlow's loader reads as a pattern of file names.
+PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
 
 
 def golden_cases_path(path: pathlib.Path) -> pathlib.Path:
@@ -601,10 +607,10 @@ def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> G
         GoldenCasesError: the golden cases are missing or unusable.
     """
     path = resolve_version(path)
-    if path.suffix == ".keras":
+    if path.suffix in (".keras", ".h5"):
         raise GoldenCasesError(
             f"{path} is a Keras model, not an exported file. Export it, and verify the exported "
-            f"file: keras-norm export {path} --to DIR"
+            f"file: keras-norm export model.keras --to DIR"
         )
     usual = golden_cases_path(path)
     try:
@@ -618,6 +624,12 @@ def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> G
             return parse_golden_cases(_unpack_inside(path))
     except OSError as error:
         raise GoldenCasesError(printable_error(error)) from error
+    if path.suffix in (".npz", ".npy"):
+        artifact = path.name.removesuffix(SUFFIX)
+        raise GoldenCasesError(
+            f"{path} is a file of arrays, not an exported file. Give the exported file"
+            + (f": {path.with_name(artifact)}" if artifact != path.name else "")
+        )
     raise GoldenCasesError(
         f"{path} has no golden cases: there is no {usual.name}. Give the file of the golden "
         "cases, or export the model again"
@@ -704,6 +716,23 @@ def require_arrays(path: pathlib.Path) -> None:
         )
 
 
+def require_literal(path: pathlib.Path) -> pathlib.Path:
+    """Return a SavedModel's path; raise ValueError if TensorFlow reads the path as a pattern.
+
+    Args:
+        path: a SavedModel's folder, which need not exist.
+
+    Raises:
+        ValueError: the path contains a character of `PATTERN`.
+    """
+    if found := sorted(PATTERN & set(str(path))):
+        raise ValueError(
+            f"TensorFlow reads {' '.join(found)} in the path of a SavedModel as a pattern, and may "
+            f"not find its weights; received {path}. Choose another path"
+        )
+    return path
+
+
 def _archive_offset(path: pathlib.Path) -> int | None:
     """Return the byte offset of the golden cases in a TFLite file; None if it contains none."""
     if not path.is_file() or not zipfile.is_zipfile(path):
@@ -756,6 +785,14 @@ def _open_saved_model(path: pathlib.Path) -> RunSignature:
         raise _not_installed(path, "TensorFlow", "tensorflow") from error
     from tensorflow.core.protobuf import saved_model_pb2
 
+    if not (path / "saved_model.pb").is_file():
+        raise GoldenCasesError(
+            f"{path} is not a SavedModel: it has neither saved_model.pb nor numbered versions"
+        )
+    try:
+        require_literal(path)
+    except ValueError as error:
+        raise GoldenCasesError(str(error)) from error
     saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
     for graph in saved.meta_graphs:
         if ops := find_unsafe_ops(graph):
@@ -826,14 +863,19 @@ PASSED, FAILED, WRONG_USE = 0, 1, 2
 
 
 def verify(
-    path: str | pathlib.Path,
-    golden_cases: GoldenCases | str | pathlib.Path | None = None,
+    path: str | os.PathLike[str],
+    golden_cases: GoldenCases | str | os.PathLike[str] | None = None,
     run: RunSignature | None = None,
 ) -> list[str]:
     """Run an artifact on its golden cases, and compare the outputs with the expected outputs.
 
+    The exporters store golden cases with each artifact. `keras-norm verify` and the standalone
+    module `keras_norm_verify` run this function. It needs neither the model nor data: see the guide
+    "Verify a file on a device".
+
     Args:
-        path: a SavedModel's folder, or a TFLite or ONNX file.
+        path: a SavedModel's folder, a folder of numbered versions (the highest version is run), or
+            a TFLite or ONNX file.
         golden_cases: the golden cases, or their file; None for the path at which exporters write
             the file.
         run: another runtime, as a function from a signature's name and its inputs to its outputs.
@@ -842,13 +884,21 @@ def verify(
         The failures, one line each; an empty list if the artifact passes.
 
     Raises:
-        GoldenCasesError: the golden cases are missing or unusable, or the runtime is not installed.
+        GoldenCasesError: the golden cases are missing or unusable, `path` is not an artifact, or
+            the runtime is not installed.
+        ValueError: an argument has the wrong type.
 
     Example:
         >>> path = export_tflite(model, "model.tflite")
         >>> verify(path)  # no differences
         []
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path must be the path of an exported file; received {path!r}")
+    if not isinstance(golden_cases, str | os.PathLike | GoldenCases | None):
+        raise ValueError(f"golden_cases must be the path of a file; received {golden_cases!r}")
+    if run is not None and not callable(run):
+        raise ValueError(f"run must be a function of a signature and inputs; received {run!r}")
     path = resolve_version(pathlib.Path(path))
     if not isinstance(golden_cases, GoldenCases):
         file = None if golden_cases is None else pathlib.Path(golden_cases)

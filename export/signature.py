@@ -210,9 +210,12 @@ def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
 def _tensors(model: keras.Model, which: str) -> Tensors:
     tensors = getattr(model, which, None) if isinstance(model, keras.Model) else None
     if not tensors:
-        advice = (
-            "Wrap the model: inputs = keras.Input(...); model = keras.Model(inputs, model(inputs))"
-        )
+        advice = "Give a Keras model"
+        if isinstance(model, keras.Model):
+            advice = (
+                "Wrap the model: inputs = keras.Input(...); "
+                "model = keras.Model(inputs, model(inputs))"
+            )
         if isinstance(model, keras.Sequential):
             advice = "Build the model: let it begin with keras.Input(shape)"
         elif isinstance(model, str | os.PathLike):

@@ -36,6 +36,7 @@ def plot_statistics(model: keras.Layer) -> "Figure":
         A figure of Matplotlib. A notebook shows it; `figure.savefig("statistics.png")` writes it.
 
     Raises:
+        TypeError: `model` is neither a model nor a layer.
         ValueError: no layer has statistics of each timestep, or no row was updated.
         ImportError: Matplotlib is not installed.
 
@@ -49,6 +50,8 @@ def plot_statistics(model: keras.Layer) -> "Figure":
     Reference:
         Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.
     """
+    if not isinstance(model, keras.layers.Layer):
+        raise TypeError(f"model must be a Keras model or layer. Received: {model!r}.")
     norms = [(model.name, model)] if is_batch_norm(model) else batch_norms(model)
     norms = [(path, norm) for path, norm in norms if len(norm.moving_mean.shape) == 2]
     if not norms:

@@ -72,8 +72,10 @@ def _positive(text: str) -> int:
         value = int(text)
     except ValueError:
         value = 0
-    if not 1 <= value <= LARGEST:
-        raise argparse.ArgumentTypeError(f"must be an integer from 1 to {LARGEST}; received {text}")
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be an integer, 1 or larger; received {text}")
+    if value > LARGEST:
+        raise argparse.ArgumentTypeError(f"must be at most {LARGEST}; received {text}")
     return value
 
 

@@ -1,5 +1,6 @@
 """Read the shapes and dtypes of the arrays of .npz and .npy files, but not their values."""
 
+import math
 import pathlib
 import zipfile
 from typing import IO, Any, NamedTuple
@@ -7,6 +8,14 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from keras_norm_verify import NPY_BYTES, printable_error, require_arrays
+
+# Version of the .npy format -> function that reads its header. Only headers of structured arrays
+# differ between the versions 2 and 3.
+READERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+    (3, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 class Header(NamedTuple):
@@ -49,20 +58,23 @@ def _read_headers(path: pathlib.Path) -> dict[str, Header]:
     with path.open("rb") as file:
         if file.read(len(NPY_BYTES)) == NPY_BYTES:
             file.seek(0)
-            return {"": _read_header(file)}
+            return {"": _read_header(file, path.stat().st_size)}
         headers = {}
         with zipfile.ZipFile(file) as archive:
             for name in archive.namelist():
                 if name.endswith(".npy"):
                     with archive.open(name) as entry:
-                        headers[name.removesuffix(".npy")] = _read_header(entry)
+                        size = archive.getinfo(name).file_size
+                        headers[name.removesuffix(".npy")] = _read_header(entry, size)
         return headers
 
 
-def _read_header(file: IO[bytes]) -> Header:
+def _read_header(file: IO[bytes], size: int) -> Header:
+    """Read the header of an array from its file, which has `size` bytes."""
     version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_2_0
-    if version == (1, 0):
-        read = np.lib.format.read_array_header_1_0
-    shape, _, dtype = read(file)
+    if version not in READERS:
+        raise ValueError(f"the version {version} of the format is unknown")
+    shape, _, dtype = READERS[version](file)
+    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size - file.tell():
+        raise ValueError(f"the file ends before the last value of shape {shape}")
     return Header(shape, dtype)

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from keras_norm_cli.array_headers import Header, read_headers
 from keras_norm_cli.file_formats import known_formats
 from keras_norm_cli.model_inputs import is_model_file, read_model_inputs, require_fitting
-from keras_norm_verify import require_file, resolve_version
+from keras_norm_verify import require_file, require_literal, resolve_version
 
 # Quantizations that need samples, for the scales of the activations.
 NEED_SAMPLES = ("int8", "int16x8")
+FILE_SUFFIXES = (".keras", ".h5", ".pb", ".tflite", ".onnx")
 
 
 def check_files(args: argparse.Namespace) -> None:
@@ -31,11 +32,14 @@ def check_files(args: argparse.Namespace) -> None:
         else:
             resolve_version(path)
     data, labels, samples = (_to_list(given.get(name)) for name in ("data", "labels", "samples"))
-    _require_data(args.model, [*data, *samples], labels)
+    needs_two = args.command == "check" or given.get("quantize") in NEED_SAMPLES
+    _require_data(args.model, [*data, *samples], labels, 2 if needs_two else 1)
+    if args.command == "convert" and args.max_timesteps and args.norm != "batch":
+        raise ValueError(f"--max-timesteps needs --norm batch; received --norm {args.norm}.")
     if args.command in ("check", "compare"):
         _require_reports(args, [*inputs, *data, *labels])
     elif args.command == "export":
-        _require_folder(pathlib.Path(args.to), "--to")
+        _require_export_folder(pathlib.Path(args.to))
     elif args.command in ("recalibrate", "convert"):
         _require_new_model(args.to)
 
@@ -76,6 +80,11 @@ def _require_model(path: pathlib.Path) -> None:
         require_file(path)
     except IsADirectoryError as error:
         raise IsADirectoryError(f"{error} Give the .keras file of a Keras model.") from error
+    if path.suffix in (".h5", ".hdf5"):
+        raise ValueError(
+            f"{path} is an HDF5 file, not a .keras file. Load it in Python, and save the model: "
+            'model.save("model.keras").'
+        )
     if not is_model_file(path):
         raise ValueError(f"{path} is not a Keras model. Give a .keras file.")
 
@@ -91,17 +100,22 @@ def _require_artifact(path: pathlib.Path) -> None:
     if found is None:
         *others, last = (each.title for each in formats.values())
         raise ValueError(f"{path} is not {', '.join(others)} or {last}.")
-    if found == "saved_model" and not (resolve_version(path) / "saved_model.pb").is_file():
-        raise ValueError(
-            f"{path} is not a SavedModel: it has neither saved_model.pb nor numbered versions. "
-            "Give the folder that keras-norm export wrote."
-        )
+    if found == "saved_model":
+        folder = require_literal(resolve_version(path))
+        if not (folder / "saved_model.pb").is_file():
+            raise ValueError(
+                f"{path} is not a SavedModel: it has neither saved_model.pb nor numbered versions. "
+                "Give the folder that keras-norm export wrote."
+            )
 
 
 def _require_data(
-    model: pathlib.Path, data: Sequence[pathlib.Path], labels: Sequence[pathlib.Path]
+    model: pathlib.Path,
+    data: Sequence[pathlib.Path],
+    labels: Sequence[pathlib.Path],
+    least: int,
 ) -> None:
-    """Require that arrays of data and labels fit the model's inputs and each other."""
+    """Require `least` samples, and arrays that fit the model's inputs and each other."""
     if labels and len(labels) != len(data):
         raise ValueError(
             f"Give one file of labels for each of the {len(data)} files of --data. Received: "
@@ -114,6 +128,8 @@ def _require_data(
         if inputs is not None:
             require_fitting(path, headers, inputs)
         counts.append(_count_samples(path, headers))
+    if data and sum(counts) < least:
+        raise ValueError(f"{data[0]}: give at least {least} samples. Received {sum(counts)}.")
     for path, count in zip(labels, counts, strict=False):
         for header in read_headers(path).values():
             if header.shape[:1] != (count,):
@@ -140,14 +156,16 @@ def _require_reports(args: argparse.Namespace, read: Sequence[pathlib.Path]) -> 
     for option in ("json", "html"):
         if path := getattr(args, option):
             if not path.parent.is_dir():
-                raise FileNotFoundError(f"--{option}: the folder {path.parent} does not exist.")
+                raise FileNotFoundError(f"--{option}: there is no folder {path.parent}.")
             if path.is_dir():
                 raise IsADirectoryError(f"--{option}: {path} is a folder. Give the name of a file.")
             if path.exists() and not path.is_file():
                 raise OSError(f"--{option}: {path} is a device. Give the name of a file.")
+            if path.is_symlink() and not path.exists():
+                raise OSError(f"--{option}: {path} is a broken link. Give the name of a file.")
             _require_folder(path.parent, f"--{option}")
-    inputs = {path.resolve() for path in read}
-    reports = [path.resolve() for path in (args.json, args.html) if path]
+    inputs = {pathlib.Path(os.path.realpath(path)) for path in read}
+    reports = [pathlib.Path(os.path.realpath(path)) for path in (args.json, args.html) if path]
     inside = any(report.is_relative_to(path) for report in reports for path in inputs)
     if inside or len(set(reports)) < len(reports):
         raise ValueError(
@@ -163,6 +181,15 @@ def _require_new_model(path: pathlib.Path) -> None:
     if path.exists() or path.is_symlink():
         raise FileExistsError(f"{path} exists and is not overwritten; choose another --to.")
     _require_folder(path.parent, "--to")
+
+
+def _require_export_folder(folder: pathlib.Path) -> None:
+    if folder.suffix in FILE_SUFFIXES and not folder.is_dir():
+        raise ValueError(
+            f"--to must be a folder; received the file name {folder}. The exported files get the "
+            "names DIR/model.tflite, DIR/model.onnx and DIR/saved_model."
+        )
+    _require_folder(folder, "--to")
 
 
 def _require_folder(folder: pathlib.Path, option: str) -> None:
@@ -208,6 +235,8 @@ def _require_new_artifacts(args: argparse.Namespace) -> None:
     formats = known_formats()
     for name in args.format:
         target = formats[name].target(pathlib.Path(args.to), args.version)
+        if name == "saved_model":
+            require_literal(target)
         if (target.exists() or target.is_symlink()) and not args.force:
             advice = "choose another --to, or --force"
             if args.version is not None:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from keras_norm_cli.array_headers import Header
 
-# Names of inputs that exported files keep. Other characters are replaced in exported files, and so
-# are Keras' automatic names.
-PLAIN = re.compile(r"(?!(?:keras_tensor|input_layer)(?:_\d+)?$)[A-Za-z][A-Za-z0-9_]*", re.ASCII)
+# Names of inputs that exported files keep. Other characters are replaced in exported files.
+PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+# Keras' names for an input without a name. A single input is named "input" in exported files.
+AUTOMATIC = re.compile(r"(keras_tensor|input_layer)(_\d+)?")
 
 
 class ModelInput(NamedTuple):
@@ -61,8 +62,11 @@ def read_model_inputs(path: pathlib.Path) -> dict[str, ModelInput] | None:
     # A damaged file may raise any error. The loader of Keras reports it.
     except Exception:
         return None
-    is_plain = all(isinstance(n, str) and PLAIN.fullmatch(n) for n in inputs)
-    return inputs if inputs and is_plain else None
+    if not inputs or not all(isinstance(n, str) and PLAIN.fullmatch(n) for n in inputs):
+        return None
+    if any(AUTOMATIC.fullmatch(name) for name in inputs):
+        return {"input": next(iter(inputs.values()))} if len(inputs) == 1 else None
+    return inputs
 
 
 def require_fitting(
@@ -92,10 +96,8 @@ def require_fitting(
         header = headers[name]
         if dtype == "string":  # the shape of texts may lack a last dimension of 1
             continue
-        if header.dtype.kind in "US":
-            raise ValueError(
-                f"{path}: input {name!r} takes {dtype}. Received texts ({header.dtype})."
-            )
+        if header.dtype.kind not in "biuf":
+            raise ValueError(f"{path}: input {name!r} takes {dtype}. Received {header.dtype}.")
         expected = (None, *shape[1:])  # the first dimension is the number of samples
         fits = len(header.shape) == len(expected) and all(
             e is None or e == a for e, a in zip(expected, header.shape, strict=True)

@@ -81,6 +81,12 @@ def test_a_layer_without_statistics_of_timesteps_raises():
         plot_statistics(layer)
 
 
+@pytest.mark.parametrize("model", [None, "model.keras"])
+def test_another_object_raises(model):
+    with pytest.raises(TypeError, match=f"model must be a Keras model or layer. Rec.* {model!r}"):
+        plot_statistics(model)
+
+
 def test_an_untrained_layer_raises():
     layer = keras_norm.BatchNormLSTM(5, max_timesteps=6)
     layer.build((None, 4, 7))

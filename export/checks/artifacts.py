@@ -134,7 +134,7 @@ def sources(
     """
     if isinstance(artifacts, str | os.PathLike) or callable(artifacts):
         artifacts = [artifacts]
-    elif isinstance(artifacts, bytes) or not isinstance(artifacts, Iterable):
+    elif isinstance(artifacts, bytes | Mapping) or not isinstance(artifacts, Iterable):
         raise ValueError(f"{WANTED} Received: {artifacts!r}.")
     artifacts = list(artifacts)
     if not artifacts:
@@ -190,6 +190,11 @@ def _file_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     found = format_of(path)
+    if found is None and path.suffix in (".keras", ".h5"):
+        raise ValueError(
+            f"{path} is a Keras model, not an exported file. Export it, and check the exported "
+            "file. To compare two models, call compare_versions(old, new, data)."
+        )
     if found is None:
         raise ValueError(f"{path} is not {titles()}.")
     return found.sources(path, name)

@@ -1,5 +1,6 @@
 """Export a model and check the exported files in one call, for tests."""
 
+import inspect
 import io
 import pathlib
 import tempfile
@@ -47,7 +48,7 @@ def assert_consistent(
         AssertionError: a check failed; the message is the report with its advice.
         ValueError: a format is unknown, the data do not fit the model, or an exporter such as
             `export_saved_model` or `export_tflite` rejects the model or its options.
-        TypeError: an exporter does not have one of the options.
+        TypeError: an exporter or the check does not have one of the options.
 
     Example:
         >>> def test_exports():
@@ -67,6 +68,7 @@ def assert_consistent(
                 f"formats takes a dict of options for {name}. A path is not an option, because "
                 f"the files are written to a temporary folder. Received: {export_options!r}."
             )
+    inspect.signature(check).bind(model, (), data, **options)  # TypeError before the exports
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for name, export_options in chosen.items():

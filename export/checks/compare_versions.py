@@ -65,6 +65,7 @@ def compare_versions(
     Raises:
         ValueError: the data do not fit the old version, a new version has other outputs, or there
             is no new version; or a .keras file cannot be loaded.
+        OSError: a .keras file or a file of data does not exist.
         RunnerError: a file does not run.
 
     Example:
@@ -74,27 +75,29 @@ def compare_versions(
         >>> report.old, report.samples
         ('digits/1', 8)
     """
-    several = [new] if isinstance(new, str | os.PathLike) or not isinstance(new, Sequence) else new
-    if not several:
+    if isinstance(new, str | bytes | os.PathLike) or not isinstance(new, Sequence):
+        new = [new]
+    if not new:
         raise ValueError(
             "The list of new versions is empty. Give at least one new version of the model."
         )
     if not is_whole(batch_size) or batch_size < 1:
         raise ValueError(f"batch_size must be an integer, 1 or larger. Received: {batch_size!r}.")
-    for version in (old, *several):
-        if not isinstance(version, str | os.PathLike) and not callable(version):
+    for version in (old, *new):
+        is_version = isinstance(version, str | os.PathLike) or callable(version)
+        if not is_version or isinstance(version, type):
             raise ValueError(
                 "A version must be a Keras model, the path of a .keras file or of an exported "
                 f"file, or a function. Received: {version!r}."
             )
-    if callable(old) and not hasattr(old, "inputs"):
+    if callable(old) and not isinstance(old, keras.Model) and not hasattr(old, "inputs"):
         raise ValueError(
             "The old version must be a Keras model or an exported file, whose inputs are known. "
             f"Received: {type(old).__name__}."
         )
     samples = 0
     with contextlib.ExitStack() as stack:
-        (old_name, before), *others = (_open_version(version, stack) for version in (old, *several))
+        (old_name, before), *others = (_open_version(version, stack) for version in (old, *new))
         found: list[tuple[OutputChange, ...]] = [() for _ in others]
         is_model = isinstance(old, keras.Model) or _is_model_file(old)
         parts = Data(before.inputs, data, labels, ordered=is_model)
@@ -172,6 +175,11 @@ def _run_version(name: str, run: Runner, batch: Batch) -> Arrays:
     inputs, expected = batch.case.inputs, batch.row_outputs
     if len(run.inputs) == len(inputs) == 1:
         inputs = dict(zip(run.inputs, inputs.values(), strict=True))
+    elif run.inputs and set(run.inputs) != set(inputs):
+        raise ValueError(
+            "A new version needs the inputs of the old version, with equal names. The old version "
+            f"takes {', '.join(inputs)}; {name} takes {', '.join(run.inputs)}."
+        )
     actual = run(inputs)
     if not isinstance(actual, Mapping):
         raise ValueError(

@@ -101,6 +101,11 @@ class Data:
                 raise ValueError(
                     f"The {type(data).__name__} is infinite. Limit it, for example by take(n)."
                 )
+        elif isinstance(labels, str | os.PathLike):
+            raise ValueError(
+                f"labels is the path {labels}, but the data are arrays. Give labels as arrays: "
+                "numpy.load(path)."
+            )
 
     def __iter__(self) -> Iterator[Part]:
         count = 0

@@ -211,8 +211,8 @@ def _as_array(name: str, data: TensorLike, dtype: str) -> Array:
             return array
     raise ValueError(
         f"Input {name!r} takes an array of numbers, (samples, ...). Received a "
-        f"{type(data).__name__} that NumPy cannot convert. Pad sequences of different lengths "
-        "first."
+        f"{type(data).__name__} that NumPy cannot convert. Give an array; pad sequences of "
+        "different lengths first."
     )
 
 

@@ -155,7 +155,7 @@ def open_runner(
         RunnerError: the artifact is missing, damaged or of an unknown format, or its inputs differ
             from the inputs of `model`.
         ValueError: `artifact` is not a path, `signature_name` is not a string, or `runtime` is not
-            installed or does not run this file.
+            installed or does not run this file; or `model` is not a Keras model with inputs.
 
     Example:
         >>> path = export_tflite(model, "digits.tflite")
@@ -173,15 +173,18 @@ def open_runner(
         raise RunnerError(f"{path}: no such file or folder")
     found = format_of(path)
     if found is None:
-        hint = ". Load the model: keras.saving.load_model(path)" if path.suffix == ".keras" else ""
+        hint = ""
+        if path.suffix in (".keras", ".h5"):
+            hint = ". Load the model: keras.saving.load_model(path)"
         raise RunnerError(f"{path} is not {titles()}{hint}")
+    names = None if model is None else list(signature.input_specs(model))
     if runtime is None:
         runner = found.open(path, signature_name)
     else:
         runner = _open_in_runtime(found, path, signature_name, runtime)
-    if model is not None:
+    if names is not None:
         try:
-            signature.require_names(runner.inputs, list(signature.input_specs(model)), "the model")
+            signature.require_names(runner.inputs, names, "the model")
         except ValueError as error:
             runner.close()
             raise RunnerError(f"{path} is not an export of this model: {error}") from error

@@ -5,7 +5,7 @@ import pathlib
 
 import keras
 
-from keras_norm.export.formats.staging import replace_text
+from keras_norm.export.formats.staging import missing_folders, replace_text
 from keras_norm.named_layers import named_layers
 
 
@@ -29,8 +29,8 @@ def write_vocabularies(
     Raises:
         FileExistsError: a file exists, and `overwrite` is False.
         OSError: a file cannot be written.
-        ValueError: the model has no such layer, two layers have one name, or a token contains a
-            line break.
+        ValueError: an argument has the wrong type, the model has no such layer, two layers have one
+            name, or a token contains a line break.
 
     Example:
         >>> preprocessing, _ = split_text_model(text_model)
@@ -38,6 +38,10 @@ def write_vocabularies(
         >>> paths["words"].read_text("utf-8").splitlines()[2:5]
         ['not', 'a', 'bad']
     """
+    if not isinstance(model, keras.layers.Layer):
+        raise ValueError(f"model must be a Keras model or layer; received {model!r}")
+    if not isinstance(overwrite, bool):
+        raise ValueError(f"overwrite must be True or False; received {overwrite!r}")
     vocabularies: dict[str, list[str]] = {}
     vectorizers: tuple[str, ...] = ()
     for path, layer in [("", model), *named_layers(model)]:
@@ -67,6 +71,7 @@ def write_vocabularies(
     files = {name: target / f"{name}.txt" for name in vocabularies}
     if not overwrite and (existing := [file for file in files.values() if file.exists()]):
         raise FileExistsError(f"{existing[0]} exists; choose another folder, or overwrite=True")
+    missing_folders(target)  # raises NotADirectoryError for a file
     target.mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         replace_text(file, "\n".join(vocabularies[name]))

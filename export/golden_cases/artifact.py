@@ -1,6 +1,7 @@
 """Find an artifact and its golden cases, hash its files, and load it in its runtime."""
 
 import hashlib
+import os
 import pathlib
 import zipfile
 from collections.abc import Callable
@@ -29,6 +30,8 @@ SUFFIX = ".golden.npz"
 HASHED = ("saved_model.pb", "fingerprint.pb", "variables", "assets")
 # First bytes of .npz and .npy files.
 NPZ_BYTES, NPY_BYTES = (b"PK\x03\x04", b"PK\x05\x06"), b"\x93NUMPY"
+# Characters in a path that TensorFlow's loader reads as a pattern of file names.
+PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
 
 
 def golden_cases_path(path: pathlib.Path) -> pathlib.Path:
@@ -51,10 +54,10 @@ def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> G
         GoldenCasesError: the golden cases are missing or unusable.
     """
     path = resolve_version(path)
-    if path.suffix == ".keras":
+    if path.suffix in (".keras", ".h5"):
         raise GoldenCasesError(
             f"{path} is a Keras model, not an exported file. Export it, and verify the exported "
-            f"file: keras-norm export {path} --to DIR"
+            f"file: keras-norm export model.keras --to DIR"
         )
     usual = golden_cases_path(path)
     try:
@@ -68,6 +71,12 @@ def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> G
             return parse_golden_cases(_unpack_inside(path))
     except OSError as error:
         raise GoldenCasesError(printable_error(error)) from error
+    if path.suffix in (".npz", ".npy"):
+        artifact = path.name.removesuffix(SUFFIX)
+        raise GoldenCasesError(
+            f"{path} is a file of arrays, not an exported file. Give the exported file"
+            + (f": {path.with_name(artifact)}" if artifact != path.name else "")
+        )
     raise GoldenCasesError(
         f"{path} has no golden cases: there is no {usual.name}. Give the file of the golden "
         "cases, or export the model again"
@@ -154,6 +163,23 @@ def require_arrays(path: pathlib.Path) -> None:
         )
 
 
+def require_literal(path: pathlib.Path) -> pathlib.Path:
+    """Return a SavedModel's path; raise ValueError if TensorFlow reads the path as a pattern.
+
+    Args:
+        path: a SavedModel's folder, which need not exist.
+
+    Raises:
+        ValueError: the path contains a character of `PATTERN`.
+    """
+    if found := sorted(PATTERN & set(str(path))):
+        raise ValueError(
+            f"TensorFlow reads {' '.join(found)} in the path of a SavedModel as a pattern, and may "
+            f"not find its weights; received {path}. Choose another path"
+        )
+    return path
+
+
 def _archive_offset(path: pathlib.Path) -> int | None:
     """Return the byte offset of the golden cases in a TFLite file; None if it contains none."""
     if not path.is_file() or not zipfile.is_zipfile(path):
@@ -206,6 +232,14 @@ def _open_saved_model(path: pathlib.Path) -> RunSignature:
         raise _not_installed(path, "TensorFlow", "tensorflow") from error
     from tensorflow.core.protobuf import saved_model_pb2
 
+    if not (path / "saved_model.pb").is_file():
+        raise GoldenCasesError(
+            f"{path} is not a SavedModel: it has neither saved_model.pb nor numbered versions"
+        )
+    try:
+        require_literal(path)
+    except ValueError as error:
+        raise GoldenCasesError(str(error)) from error
     saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
     for graph in saved.meta_graphs:
         if ops := find_unsafe_ops(graph):

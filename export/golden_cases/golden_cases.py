@@ -63,7 +63,10 @@ class GoldenCase:
             run: function from a signature's name and its inputs to its outputs.
         """
         if not self.sequences:
-            return dict(run(self.signature, self.inputs))
+            outputs = run(self.signature, self.inputs)
+            if not isinstance(outputs, Mapping):
+                raise TypeError(f"outputs must be a dict of arrays, not {type(outputs).__name__}")
+            return dict(outputs)
         sequences = {name: self.inputs[name] for name in self.sequences}
         others = {name: a for name, a in self.inputs.items() if name not in sequences}
         outputs = run_over_time(lambda x: run(self.signature, x), sequences, others, self.states)

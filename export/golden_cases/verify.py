@@ -1,5 +1,6 @@
 """Run an artifact on its golden cases, and compare the outputs with the expected outputs."""
 
+import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,14 +31,19 @@ PASSED, FAILED, WRONG_USE = 0, 1, 2
 
 
 def verify(
-    path: str | pathlib.Path,
-    golden_cases: GoldenCases | str | pathlib.Path | None = None,
+    path: str | os.PathLike[str],
+    golden_cases: GoldenCases | str | os.PathLike[str] | None = None,
     run: RunSignature | None = None,
 ) -> list[str]:
     """Run an artifact on its golden cases, and compare the outputs with the expected outputs.
 
+    The exporters store golden cases with each artifact. `keras-norm verify` and the standalone
+    module `keras_norm_verify` run this function. It needs neither the model nor data: see the guide
+    "Verify a file on a device".
+
     Args:
-        path: a SavedModel's folder, or a TFLite or ONNX file.
+        path: a SavedModel's folder, a folder of numbered versions (the highest version is run), or
+            a TFLite or ONNX file.
         golden_cases: the golden cases, or their file; None for the path at which exporters write
             the file.
         run: another runtime, as a function from a signature's name and its inputs to its outputs.
@@ -46,13 +52,21 @@ def verify(
         The failures, one line each; an empty list if the artifact passes.
 
     Raises:
-        GoldenCasesError: the golden cases are missing or unusable, or the runtime is not installed.
+        GoldenCasesError: the golden cases are missing or unusable, `path` is not an artifact, or
+            the runtime is not installed.
+        ValueError: an argument has the wrong type.
 
     Example:
         >>> path = export_tflite(model, "model.tflite")
         >>> verify(path)  # no differences
         []
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path must be the path of an exported file; received {path!r}")
+    if not isinstance(golden_cases, str | os.PathLike | GoldenCases | None):
+        raise ValueError(f"golden_cases must be the path of a file; received {golden_cases!r}")
+    if run is not None and not callable(run):
+        raise ValueError(f"run must be a function of a signature and inputs; received {run!r}")
     path = resolve_version(pathlib.Path(path))
     if not isinstance(golden_cases, GoldenCases):
         file = None if golden_cases is None else pathlib.Path(golden_cases)

@@ -1,10 +1,13 @@
 """Load a .keras file in safe mode, with messages that say what to do about unknown objects."""
 
 import os
+import pathlib
 import re
+import zipfile
 
 import keras
 
+from keras_norm.export.golden_cases.artifact import require_file
 from keras_norm.export.golden_cases.printable import printable
 from keras_norm.keras_internals import reason
 
@@ -26,8 +29,12 @@ def load_model(path: str | os.PathLike[str], compile: bool = False) -> keras.Mod
         compile: whether to compile the model with the optimizer and the loss of the file.
 
     Raises:
+        OSError: the file does not exist, is a folder, or cannot be read.
         ValueError: the file cannot be loaded; the message names the cause.
     """
+    require_file(pathlib.Path(path))
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} cannot be loaded: it is not a .keras file, or is cut off.")
     try:
         return keras.saving.load_model(path, compile=compile, safe_mode=True)
     # Keras' parsers may raise any error; every error means that the file cannot be loaded.

@@ -191,6 +191,8 @@ def _select(layers: Layers, where: Where) -> Layers:
         return layers
     chosen: set[str] = set()
     selectors: Sequence[Selector] = where if isinstance(where, list | tuple) else [where]
+    if not selectors:
+        raise ValueError("where is an empty list. Name a layer, or pass None for all layers.")
     for selector in selectors:
         if not isinstance(selector, str) and not callable(selector):
             raise TypeError(

@@ -92,6 +92,11 @@ def test_a_selector_of_another_type_is_refused(where):
         convert(nested(), where=where, verbose=False)
 
 
+def test_an_empty_list_of_selectors_is_refused():
+    with pytest.raises(ValueError, match="where is an empty list"):
+        convert(sequential(keras.layers.LSTM(2)), where=[])
+
+
 def test_the_error_of_a_layer_names_the_layer():
     with pytest.raises(ValueError, match="max_timesteps") as error:
         convert(nested(), "batch")

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.export.formats.refusals import refuse_unsupported_model, warn_of_static_batch
-from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile, require_literal
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.formats.saved_model.write_saved_model import (
     SignatureFunction,
     require_functions,
@@ -25,6 +25,7 @@ from keras_norm.export.formats.verification import (
     verify_saved_model,
     write_golden_cases,
 )
+from keras_norm.export.golden_cases.artifact import require_literal
 from keras_norm.export.golden_cases.golden_cases import GoldenCase
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.other_backends import runs_on_tensorflow

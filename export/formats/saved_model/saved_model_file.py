@@ -1,7 +1,6 @@
 """Read the signatures and operations of a SavedModel, without loading it."""
 
 import functools
-import os
 import pathlib
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -12,7 +11,7 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.errors import UnsafeOpError
-from keras_norm.export.golden_cases.artifact import resolve_version
+from keras_norm.export.golden_cases.artifact import require_literal, resolve_version
 from keras_norm.export.golden_cases.unsafe_ops import (
     describe_unsafe_ops,
     find_unsafe_ops,
@@ -20,9 +19,6 @@ from keras_norm.export.golden_cases.unsafe_ops import (
 )
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
-
-# Characters in a path that TensorFlow's loader reads as a pattern of file names.
-PATTERN = frozenset("*?[\\") if os.sep == "/" else frozenset("*?[")
 
 Specs: TypeAlias = dict[str, tf.TensorSpec]
 
@@ -206,20 +202,6 @@ def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
             "Give the folder that export_saved_model wrote"
         )
     return folder
-
-
-def require_literal(path: pathlib.Path) -> pathlib.Path:
-    """Return a SavedModel's path; raise ValueError if TensorFlow reads the path as a pattern.
-
-    Raises:
-        ValueError: the path contains a character of `PATTERN`.
-    """
-    if found := sorted(PATTERN & set(str(path))):
-        raise ValueError(
-            f"TensorFlow reads {' '.join(found)} in the path of a SavedModel as a pattern, and may "
-            f"not find its weights; received {path}. Choose another path"
-        )
-    return path
 
 
 def _must_compile(item: function_pb2.FunctionDef | node_def_pb2.NodeDef) -> bool:

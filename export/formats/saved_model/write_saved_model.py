@@ -100,7 +100,8 @@ def require_functions(signatures: Mapping[str, SignatureFunction]) -> None:
         # TensorFlow reserves names that begin with two underscores.
         if not isinstance(name, str) or not name or name.startswith("__"):
             raise ValueError(
-                f"the names of signatures must not begin with two underscores; received {name!r}"
+                "the names of signatures must be texts that do not begin with two underscores; "
+                f"received {name!r}"
             )
         if isinstance(function, RemoteFunction):
             raise ValueError(

@@ -56,6 +56,20 @@ def test_equal_names_get_a_number(saved_model):
     assert len(set(names)) == 6
 
 
+@pytest.mark.parametrize(
+    ("artifacts", "message"),
+    [
+        ("model.keras", "model.keras is a Keras model, not an exported file. Export it"),
+        ({"a": "model.tflite"}, "An artifact is the path of a SavedModel, .tflite or .onnx file"),
+    ],
+)
+def test_other_artifacts_are_refused(tmp_path, monkeypatch, artifacts, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.keras").touch()
+    with pytest.raises(ValueError, match=message):
+        sources(artifacts)
+
+
 def test_a_damaged_saved_model_raises(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"not a graph")
     with pytest.raises(ValueError, match="damaged"):

@@ -60,3 +60,10 @@ def test_the_options_of_a_format_are_passed_to_its_exporter(model, formats, mess
 def test_an_option_that_no_exporter_has_raises(model):
     with pytest.raises(TypeError, match="bits"):
         assert_consistent(model, DATA, formats={"tflite": {"bits": 8}})
+
+
+def test_an_option_that_the_check_does_not_have_raises_before_the_exports(model, monkeypatch):
+    module = "keras_norm.export.checks.assert_consistent"
+    monkeypatch.setattr(f"{module}.FORMATS", {"tflite": None})
+    with pytest.raises(TypeError, match="tolerance"):
+        assert_consistent(model, DATA, formats=["tflite"], tolerance=1.0)

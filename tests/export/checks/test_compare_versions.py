@@ -23,6 +23,13 @@ def look_up(table, name="y"):
     return lambda inputs: {name: np.stack([rows[x.tobytes()] for x in inputs["x"]])}
 
 
+def with_inputs(*names):
+    """Make a version that has inputs of these names."""
+    version = lambda inputs: inputs  # noqa: E731
+    version.inputs = {name: TensorSpec(name, (None, 3), "float32") for name in names}
+    return version
+
+
 @pytest.fixture
 def old(monkeypatch):
     """A Keras model whose runner returns the table `OLD`."""
@@ -137,6 +144,9 @@ def test_a_report_is_printed_written_and_read(old, tmp_path):
         (lambda inputs: {"a": OLD[:1], "b": OLD[:1]}, "and does not exist in"),
         (None, "A version must be a Keras model, .* Received: None"),
         ([3], "A version must be a Keras model, .* Received: 3"),
+        (b"new", "A version must be a Keras model, .* Received: b'new'"),
+        (keras.Model, "A version must be a Keras model, .* Received: <class 'keras"),
+        (with_inputs("a", "b"), r"The old version takes x; <lambda> takes a, b\."),
         (lambda inputs: None, "A version must return a dict of arrays .* returned NoneType"),
         (lambda inputs: {"y": OLD[:32].astype(str)}, "of <lambda> has the dtype <U32"),
     ],
@@ -155,6 +165,31 @@ def test_a_batch_size_below_one_raises(old, batch_size):
 def test_a_function_as_the_old_version_raises():
     with pytest.raises(ValueError, match="The old version must be a Keras model or an exported"):
         compare_versions(look_up(OLD), look_up(OLD), X)
+
+
+def test_paths_of_keras_files_are_versions(tmp_path):
+    a, b = keras.Input((3,), name="a"), keras.Input((3,), name="b")
+    model = keras.Model([a, b], keras.layers.Dense(2, name="y")(a - b))
+    model.save(tmp_path / "old.keras")
+    model.set_weights([-w for w in model.get_weights()])
+    model.save(tmp_path / "new.keras")
+    data = [X[:, 0], X[:, 1]]  # the inputs of a Keras file have an order, as those of a model
+    paths = [str(tmp_path / "old.keras"), tmp_path / "new.keras"]
+    report = compare_versions(tmp_path / "old.keras", [*paths, model], data)
+    assert report.old == f"{tmp_path.name}/old.keras"
+    names = [name.rpartition("/")[2] for name, _ in report.versions]
+    assert names == ["old.keras", "new.keras", model.name]
+    assert [output.changed for _, (output,) in report.versions] == [0, 50, 50]
+
+
+def test_paths_of_files_that_are_no_models_are_named(old, tmp_path):
+    (tmp_path / "cut.keras").write_bytes(b"PK")
+    with pytest.raises(ValueError, match="cannot be loaded: it is not a"):
+        compare_versions(old, tmp_path / "cut.keras", X)
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        compare_versions(tmp_path / "nowhere.keras", old, X)
+    with pytest.raises(ValueError, match="Build the model: let it begin"):
+        compare_versions(keras.Sequential([keras.layers.Dense(2)]), old, X)
 
 
 def test_files_and_models_are_versions(tmp_path):

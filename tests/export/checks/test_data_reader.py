@@ -148,6 +148,7 @@ def test_the_first_samples_have_one_shape():
         (["a.npz", "b.npz"], "c.npz", "each of the 2 files of data. Received: 1"),
         (["a.npz"], Y, "one file of labels .* Received: ndarray"),
         (X, Y[:3], "one row for each of the 10 samples"),
+        (X, "y.npz", "labels is the path y.npz, but the data are arrays"),
     ],
 )
 def test_data_that_cannot_be_read_raise(data, labels, message):

@@ -40,8 +40,9 @@ def test_data_take_the_dtype_of_the_input():
         (np.full((4, 2, 3), "a"), "takes float32"),
         (
             [[[1.0] * 3], [[1.0] * 3] * 2],
-            "Received a list that NumPy cannot convert. Pad sequences",
+            "Received a list that NumPy cannot convert. Give an array; pad sequences",
         ),
+        (None, "Received a NoneType that NumPy cannot convert. Give an array"),
         ((x for x in np.zeros((4, 2, 3))), "Received a generator that NumPy cannot convert"),
         (keras.Input((2, 3)), "Received a KerasTensor that NumPy cannot convert"),
         (

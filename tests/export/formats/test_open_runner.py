@@ -61,6 +61,11 @@ def test_an_export_of_another_model_is_refused(exported):
         open_runner(exported["saved_model"], models.dense())
 
 
+def test_a_path_as_the_model_is_refused_before_the_file_is_opened(exported):
+    with pytest.raises(ValueError, match=r"received str\. Load the model"):
+        open_runner(exported["saved_model"], "model.keras")
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -42,6 +42,17 @@ def test_a_model_without_vocabularies_is_refused(tmp_path):
         write_vocabularies(models.dense(), tmp_path)
 
 
+def test_wrong_arguments_are_named(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    model = text_models.classifier()
+    with pytest.raises(ValueError, match="must be a Keras model or layer; received"):
+        write_vocabularies("model.keras", tmp_path)
+    with pytest.raises(ValueError, match="overwrite must be True or False; received 'yes'"):
+        write_vocabularies(model, tmp_path, overwrite="yes")
+    with pytest.raises(NotADirectoryError, match="is a file, not a folder"):
+        write_vocabularies(model, tmp_path / "notes.txt")
+
+
 def test_a_token_with_a_line_break_is_refused_and_nothing_is_written(tmp_path):
     text = keras.Input((), dtype="string")
     layer = keras.layers.StringLookup(vocabulary=["a", "b\nc"], name="lines")

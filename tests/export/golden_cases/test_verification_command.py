@@ -12,6 +12,7 @@ import pytest
 
 import keras_norm_cli
 import keras_norm_verify
+from keras_norm import export
 from keras_norm_verify import (
     read_golden_cases,
 )
@@ -140,6 +141,16 @@ def test_the_command_reports_the_results_of_the_module(exported, capfd):
     assert capfd.readouterr().out.startswith("PASS")
     assert keras_norm_cli.main(["verify", str(exported), "--golden-cases", "nowhere.npz"]) == 2
     assert capfd.readouterr().err.startswith("keras-norm: ")
+
+
+def test_the_public_function_the_command_and_the_module_find_equal_failures(copied, capsys):
+    assert export.verify(copied) == keras_norm_verify.verify(copied) == []
+    copied.write_bytes(b"damaged")
+    failures = export.verify(str(copied))
+    assert failures
+    assert keras_norm_verify.verify(copied) == failures
+    assert keras_norm_verify.main([str(copied)]) == 1
+    assert capsys.readouterr().out == "".join(f"FAIL: {copied}: {each}\n" for each in failures)
 
 
 def test_a_copy_of_the_module_needs_neither_keras_nor_tensorflow_nor_this_package(

@@ -35,6 +35,7 @@ from tests.export.golden_cases.cases import X, case, golden_cases, sum_features
         (lambda s, i: {"y": np.full((3, 5), "1")}, "has the dtype <U1, expected float32"),
         (lambda s, i: {"y": [[1.0], [1.0, 2.0]]}, "fails to run batch 3: setting an array element"),
         (lambda s, i: {}, "has no output 'y'"),
+        (lambda s, i: None, "fails to run batch 3: outputs must be a dict of arrays, not NoneType"),
         (lambda s, i: 1 / 0, "fails to run batch 3: division by zero"),
         (lambda s, i: i["z"], "fails to run batch 3: there is no 'z'"),
     ],
@@ -139,6 +140,32 @@ def test_a_damaged_file_does_not_load(copied):
     changed, found = verify(copied)
     assert "was changed" in changed
     assert "does not load" in found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["model.keras"], "model.keras is a Keras model, not an exported file. Export it"),
+        (["model.h5"], "model.h5 is a Keras model, not an exported file"),
+        (["m.tflite.golden.npz"], "is a file of arrays, not an exported file.*: m.tflite$"),
+        ([""], "has no golden cases"),
+        ([None], "path must be the path of an exported file; received None"),
+        ([b"m.tflite"], "path must be the path of an exported file; received b'm.tflite'"),
+        (["empty", golden_cases()], "empty is not a SavedModel: it has neither saved_model.pb nor"),
+        (["a*", golden_cases()], r"TensorFlow reads \* in the path of a SavedModel as a pattern"),
+        (["m.tflite", 3], "golden_cases must be the path of a file; received 3"),
+        (["m.tflite", None, "run"], "run must be a function of a signature and inputs"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    for name in ("model.keras", "model.h5", "m.tflite.golden.npz", "m.tflite"):
+        (tmp_path / name).touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "a*").mkdir()
+    (tmp_path / "a*" / "saved_model.pb").touch()
+    with pytest.raises(ValueError, match=message):
+        verify(*arguments)
 
 
 def test_the_file_of_the_golden_cases_may_be_given(copied):

@@ -35,12 +35,16 @@ EARLY = [
     (("inspect", "{}/data.npz"), "data.npz is not a Keras model"),
     (("inspect", "{}/data.npy"), "data.npy is not a Keras model"),
     (("inspect", ""), "an argument is empty"),
+    (("inspect", "{}/weights.h5"), "weights.h5 is an HDF5 file, not a .keras file. Load it"),
     (("inspect", os.devnull), "null is not a file"),
     (("inspect", "x" * 300), "x cannot be read: File name too long"),
     (("verify", "{}/nowhere"), "nowhere: no such file or folder"),
     (("verify", "{}/model.keras"), "model.keras is a Keras model, not an exported file. Export it"),
     (("--import", "./layers.py", "inspect", "{}/model.keras"), "name of a module, such as my.lay"),
-    (("--import", "nowhere", "inspect", "{}/model.keras"), "--import nowhere: there is no such module in"),
+    (
+        ("--import", "nowhere", "inspect", "{}/model.keras"),
+        "--import nowhere: there is no such mod",
+    ),
     (("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"), "nowhere: no such file"),
     (("check", "{}/model.keras", "x" * 300, "--data", "{}/data.npz"), "File name too long"),
     (
@@ -62,16 +66,25 @@ EARLY = [
         "inputs: 'x'. Received: 'y'",
     ),
     (("check", "{}/model.keras", "{}/right", "--data", "{}/labels.npy"), "Received shape (8,)"),
+    (("check", "{}/unnamed.keras", "{}/right", "--data", "{}/data.npz"), "model's inputs: 'input'"),
+    (("check", "{}/model.keras", "{}/right", "--data", "{}/one.npy"), "give at least 2 samples"),
+    (("check", "{}/model.keras", "{}/right", "--data", "{}/dates.npy"), "Received datetime64[s]"),
+    (("check", "{}/model.keras", "{}/right", "--data", "{}/cut.npy"), "ends before the last value"),
+    (("check", "{}/model.keras", "{}/a*", "--data", "{}/data.npz"), "TensorFlow reads * in the"),
     ((*CHECK, "--labels", "{}/nowhere.npz"), "nowhere.npz: no such file"),
     ((*CHECK, "{}/data.npy", "--labels", "{}/labels.npz"), "one file of labels for each of the 2"),
     ((*CHECK, "--labels", "{}/four.npy"), "labels need one row for each of the 8 samples"),
     ((*CHECK, "--rtol", "-1"), "--rtol: must be a finite number, 0 or larger; received -1"),
     ((*CHECK, "--rtol", "1"), "--rtol: must be below 1"),
     ((*CHECK, "--atol", "much"), "--atol: must be a finite number, 0 or larger; received much"),
-    ((*CHECK, "--batch-sizes", "2", "0"), "--batch-sizes: must be an integer from 1 to"),
-    ((*CHECK, "--json", "{}/nowhere/r.json"), "nowhere does not exist"),
+    (
+        (*CHECK, "--batch-sizes", "2", "0"),
+        "--batch-sizes: must be an integer, 1 or larger; received 0",
+    ),
+    ((*CHECK, "--json", "{}/nowhere/r.json"), "there is no folder"),
     ((*CHECK, "--html", "{}"), "is a folder"),
     ((*CHECK, "--json", os.devnull), "null is a device"),
+    ((*CHECK, "--json", "{}/loop"), "loop is a broken link"),
     ((*CHECK, "--json", "{}/model.keras"), "would overwrite"),
     ((*CHECK, "--json", "{}/right/saved_model.pb"), "A report would overwrite"),
     ((*CHECK, "--json", "{}/r", "--html", "{}/r"), "would overwrite the other report"),
@@ -85,7 +98,16 @@ EARLY = [
     ((*RECALIBRATE, "{}/data.npz", "--to", "{}/new"), "--to must be a .keras file"),
     ((*RECALIBRATE, "{}/data.npz", "--to", "{}/model.keras"), "exists and is not overwritten"),
     ((*RECALIBRATE, "{}/data.npz", "--to", "{}/four.npy/n.keras"), "four.npy is a file"),
-    (("convert", "{}/model.keras", *NEW, "--max-timesteps", "0"), "must be an integer from 1 to"),
+    (
+        ("convert", "{}/model.keras", *NEW, "--max-timesteps", "0"),
+        "must be an integer, 1 or larger",
+    ),
+    (
+        ("convert", "{}/model.keras", *NEW, "--max-timesteps", "5"),
+        "--max-timesteps needs --norm batch; received --norm layer",
+    ),
+    (("export", "{}/model.keras", "--to", "{}/model.tflite"), "--to must be a folder; received"),
+    (("export", "{}/model.keras", "--to", "{}/q*"), "TensorFlow reads * in the path"),
     (("export", "{}/model.keras", "--to", ""), "an argument is empty"),
     (("export", "{}/model.keras", "--to", "{}/caf\udce9"), "caf\\udce9 is not UTF-8"),
     (("export", "{}/model.keras", "--to", "{}/four.npy"), "--to must be a folder; "),
@@ -110,11 +132,11 @@ EARLY = [
     ((*TFLITE, "--signature", "step", "--no-step"), "--signature step excludes --no-step"),
     (
         (*EXPORT, "--version", "0"),
-        "--version: must be an integer from 1 to 9223372036854775807; received 0",
+        "--version: must be an integer, 1 or larger; received 0",
     ),
     (
         (*EXPORT, "--version", str(2**63)),
-        "--version: must be an integer from 1 to 9223372036854775807; received 92",
+        "--version: must be at most 9223372036854775807; received 92",
     ),
 ]
 LATE = [
@@ -145,7 +167,14 @@ def run_without_tensorflow(commands):
 @pytest.fixture(scope="module")
 def refused_early(folder):
     """The line on stderr of each command of EARLY."""
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save(folder / "unnamed.keras")
     np.save(folder / "four.npy", np.arange(4))
+    np.save(folder / "one.npy", np.zeros((1, 3, 3)))
+    np.save(folder / "dates.npy", np.zeros((2, 3, 3), "M8[s]"))
+    (folder / "cut.npy").write_bytes((folder / "data.npy").read_bytes()[:200])
+    (folder / "weights.h5").touch()
+    (folder / "a*").mkdir()
+    (folder / "loop").symlink_to("loop")
     (folder / "full" / "saved_model").mkdir(parents=True)
     (folder / "full" / "model-1.tflite").touch()
     before = sorted(folder.rglob("*"))
@@ -183,7 +212,7 @@ def test_without_a_command_the_help_is_printed(run):
     [
         ({"z": np.zeros((4, 3, 3))}, "must be the model's inputs: 'x'"),
         ({"x": np.zeros((4, 3, 2))}, "Received shape (4, 3, 2)"),
-        ({"x": np.array([[["a"] * 3] * 3] * 4)}, "takes float32. Received texts (<U1)"),
+        ({"x": np.array([[["a"] * 3] * 3] * 4)}, "takes float32. Received <U1"),
         ({"x": np.array(["a", "b"], dtype=object)}, "dtype str: texts.astype(str)"),
     ],
 )
