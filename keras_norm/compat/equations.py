@@ -59,18 +59,30 @@ def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """Return the forward and the backward layer of `Bidirectional`, or the layer itself.
 
     Raises:
-        ValueError: the forward layer reads backwards. No layer of PyTorch does, and no
+        ValueError: the forward layer reads backwards, or the outputs of both directions are merged
+            by another operation than concatenation. No layer of PyTorch does so, and no
             Bidirectional of Flax.
     """
     layers = [layer]
     if isinstance(layer, keras.layers.Bidirectional):
         layers = [layer.forward_layer, layer.backward_layer]
-    if getattr(layers[0], "go_backwards", False):
-        raise ValueError(
-            f"{describe(layers[0])} reads sequences backwards, and the weights are those of a "
-            "layer that reads them forwards. Create it with go_backwards=False."
-        )
+        if layer.merge_mode not in ("concat", None):
+            raise ValueError(
+                f"Received {describe(layer)} with merge_mode='{layer.merge_mode}', and a "
+                "bidirectional module concatenates the outputs of both directions. Create it with "
+                "merge_mode='concat'."
+            )
+    require_forward(layers[0])
     return layers
+
+
+def require_forward(layer: keras.layers.Layer) -> None:
+    """Raise a ValueError if a recurrent layer reads sequences backwards."""
+    if getattr(layer, "go_backwards", False):
+        raise ValueError(
+            f"{describe(layer)} reads sequences backwards, and the weights are those of a layer "
+            "that reads them forwards. Create it with go_backwards=False."
+        )
 
 
 def require_options(
@@ -92,6 +104,18 @@ def require_options(
             f"{source} has {', '.join(f'{key}={options[key]!r}' for key in different)}. Received "
             f"{describe(layer)} with {', '.join(f'{key}={config[key]!r}' for key in different)}. "
             f"{advice}."
+        )
+
+
+def require_last_axes(layer: keras.layers.Layer, source: str) -> None:
+    """Raise a ValueError if a norm normalizes other axes than the last of its inputs."""
+    axes = list(layer.axis) if isinstance(layer.axis, list | tuple) else [layer.axis]
+    shape = (layer.get_build_config() or {}).get("input_shape") or ()
+    from_the_end = [axis if axis < 0 else axis - len(shape) for axis in axes]
+    if from_the_end != list(range(-len(axes), 0)):
+        raise ValueError(
+            f"{source} normalizes the last axes. Received {describe(layer)} with "
+            f"axis={layer.axis}. Create it with axis=-1."
         )
 
 

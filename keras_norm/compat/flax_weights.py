@@ -11,14 +11,20 @@ from keras_norm.compat.equations import (
     recurrent_cell,
     require_built,
     require_known_class,
+    require_last_axes,
     require_options,
 )
 from keras_norm.compat.flax_cells import CELLS, Entries, cell_assignments
-from keras_norm.compat.named_weights import Assignment, Weights, assign_weights, named_entries
+from keras_norm.compat.named_weights import (
+    Assignment,
+    Weights,
+    assign_weights,
+    named_entries,
+    unique_entries,
+)
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
-from keras_norm.typing import TensorLike
 
 __all__ = ["load_flax_weights"]
 
@@ -81,8 +87,9 @@ def load_flax_weights(
     Raises:
         TypeError: a layer of a custom class, or of a class without a module in Flax.
         ValueError: a layer has other equations than the module, or is not built; an entry is
-            missing, unused or of another shape; a file is damaged or contains a pickle. All layers
-            keep their weights.
+            missing, unused, of another shape, not finite or quantized, or occurs twice; a layer is
+            given for two modules; a file is damaged or contains a pickle. All layers keep their
+            weights.
 
     Example:
         >>> names = [f"{gate}/kernel" for gate in ("ii", "if", "ig", "io", "hi", "hf", "hg", "ho")]
@@ -113,13 +120,15 @@ def load_flax_weights(
 
 def _entries(weights: Weights, path: str) -> Entries:
     """Return the entries by names such as "encoder/lstm/hi/kernel", without collections."""
-    entries: dict[str, TensorLike] = {}
-    for name, entry in named_entries(weights, "/").items():
+
+    def rename(name: str) -> str:
         name = name.replace(".", "/")
         for collection in COLLECTIONS:
             name = name.removeprefix(collection)
-        if not name.endswith(RANDOM_STATES):
-            entries[name] = entry
+        return name
+
+    pairs = ((rename(name), entry) for name, entry in named_entries(weights, "/").items())
+    entries = unique_entries(pair for pair in pairs if not pair[0].endswith(RANDOM_STATES))
     return named_entries(entries, "/", path)
 
 
@@ -169,6 +178,8 @@ def _require_norm(
     """Raise a ValueError if a norm has other equations than its module, or needs batch_stats."""
     advice = f"Create the layer with epsilon={epsilon}, or pass the epsilon of the Flax modules"
     require_options(layer, {**OPTIONS, "epsilon": epsilon}, f"Flax' {module}", advice)
+    if module != "BatchNorm":
+        require_last_axes(layer, f"Flax' {module}")
     if module == "BatchNorm" and f"{scope}mean" not in entries:
         raise ValueError(
             f"The weights have no mean and var of {describe(layer)}. Pass both collections of the "

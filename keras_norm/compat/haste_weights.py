@@ -6,9 +6,9 @@ import keras
 import numpy as np
 
 from keras_norm.compat.equations import (
-    directions,
     recurrent_cell,
     require_bias,
+    require_forward,
     require_layer_norms,
     require_options,
 )
@@ -69,7 +69,8 @@ def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str 
             "normalizes all three gates together, and no GRU of keras_norm does. Train a "
             "LayerNormGRU of keras_norm."
         )
-    cell = recurrent_cell(directions(layer)[0])
+    require_forward(layer)
+    cell = recurrent_cell(layer)
     require_layer_norms(cell, {"epsilon": EPSILON, "scale": True}, SOURCE, ADVICE)
     require_options(cell, OPTIONS, SOURCE, ADVICE)
     require_options(cell.state_norm, {"center": True}, SOURCE, ADVICE)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import keras
@@ -15,7 +16,8 @@ from keras_norm.typing import Array, Tensor, TensorLike
 Weights: TypeAlias = Mapping[str, TensorLike] | str | os.PathLike[str]
 Sizes: TypeAlias = tuple[int, ...]
 LISTED = 8  # names in one message
-NO_NUMBERS = "OSUcmM"  # kinds of NumPy's dtypes: objects, texts, complex numbers, times
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+QUANTIZED = re.compile(r"q?u?int|bool|float")  # dtypes of quantized weights, such as float8_e4m3fn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +45,8 @@ def named_entries(weights: Weights, separator: str, prefix: str = "") -> dict[st
 
     Raises:
         TypeError: `weights` is neither a dict nor a path.
-        ValueError: the file cannot be read without pickle (see `read_weights`), or no name begins
-            with the prefix.
+        ValueError: the file cannot be read without pickle (see `read_weights`), two entries have
+            one name, or no name begins with the prefix.
 
     Example:
         >>> named_entries({"lstm": {"bias": 1.0}, "head": {"bias": 2.0}}, "/", "lstm/")
@@ -57,7 +59,7 @@ def named_entries(weights: Weights, separator: str, prefix: str = "") -> dict[st
             "weights must be a dict of arrays, or the path of a .safetensors or .npz file. "
             f"Received: {type(weights).__name__}."
         )
-    entries = _flatten(weights, separator)
+    entries = unique_entries(_flatten(weights, separator))
     chosen = {name: entry for name, entry in entries.items() if name.startswith(prefix)}
     if prefix and not chosen:
         raise ValueError(
@@ -67,14 +69,29 @@ def named_entries(weights: Weights, separator: str, prefix: str = "") -> dict[st
     return chosen
 
 
-def _flatten(weights: Mapping[str, TensorLike], separator: str) -> dict[str, TensorLike]:
-    entries: dict[str, TensorLike] = {}
+def _flatten(weights: Mapping[str, TensorLike], separator: str) -> Iterator[tuple[str, TensorLike]]:
     for name, value in weights.items():
         if isinstance(value, Mapping):
-            inner = _flatten(value, separator)
-            entries |= {f"{name}{separator}{key}": entry for key, entry in inner.items()}
+            for key, entry in _flatten(value, separator):
+                yield f"{name}{separator}{key}", entry
         else:
-            entries[str(name)] = value
+            yield str(name), value
+
+
+def unique_entries(pairs: Iterable[tuple[str, TensorLike]]) -> dict[str, TensorLike]:
+    """Collect entries by name.
+
+    Raises:
+        ValueError: two entries have one name.
+    """
+    entries: dict[str, TensorLike] = {}
+    for name, entry in pairs:
+        if name in entries:
+            raise ValueError(
+                f"Two entries of the weights have the name '{name}', for example one in a nested "
+                "dict, and one with the whole name as its key. Leave one of them out."
+            )
+        entries[name] = entry
     return entries
 
 
@@ -93,44 +110,113 @@ def assign_weights(
         ignored: names of entries that no variable needs.
 
     Raises:
-        ValueError: an entry is missing or has no real numbers, no variable uses an entry, or a
-            shape does not fit. All variables keep their values.
+        ValueError: an entry is missing, is used by no variable, or has another shape; an entry has
+            no floating-point numbers, as the weights of a quantized model; a value is not finite in
+            the dtype of its variable; two assignments have one variable. All variables keep their
+            values.
     """
     shapes = {name: shape for a in assignments for name, shape in a.entries.items()}
     missing = [name for name in shapes if name not in entries]
     additional = [name for name in entries if name not in {*shapes, *ignored}]
     if missing or additional:
         raise ValueError(_describe_names(missing, additional, source))
+    _require_one_source(assignments)
     for assignment in assignments:
         for name, shape in assignment.entries.items():
-            _require_numbers(name, entries[name])
+            _require_floats(name, entries[name], assignment.variable)
             received = tuple(np.shape(entries[name]))
             _require_shape(name, shape, received, assignment.variable, source)
-    values = [a.value(*(to_array(entries[name]) for name in a.entries)) for a in assignments]
+    values = [_compute_value(assignment, entries) for assignment in assignments]
     for assignment, value in zip(assignments, values, strict=True):
         assignment.variable.assign(value)
+
+
+def _compute_value(assignment: Assignment, entries: Mapping[str, TensorLike]) -> Array:
+    arrays = {name: to_array(entries[name]) for name in assignment.entries}
+    for name, array in arrays.items():
+        _require_finite(name, array, assignment.variable)
+    value = assignment.value(*arrays.values())
+    # A sum of finite entries may be infinite.
+    _require_finite(", ".join(arrays), value, assignment.variable)
+    return value
 
 
 def to_array(entry: TensorLike) -> Array:
     """Convert an array or a tensor of PyTorch, JAX or TensorFlow to a NumPy array.
 
-    NumPy has no bfloat16, so all types except float64 become float32.
+    NumPy has no bfloat16, so float16 and bfloat16 become float32. Other dtypes stay.
     """
     if hasattr(entry, "detach"):
         tensor: Tensor = entry.detach().cpu()
         entry = tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
     array = np.asarray(entry)
-    return array if array.dtype == np.float64 else array.astype(np.float32)
+    return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
 
 
-def _require_numbers(name: str, entry: TensorLike) -> None:
-    dtype = getattr(entry, "dtype", None) or np.asarray(entry).dtype
-    # A dtype of PyTorch or of TensorFlow has no `kind`.
-    if getattr(dtype, "kind", "f") in NO_NUMBERS:
+def _require_one_source(assignments: Sequence[Assignment]) -> None:
+    """Raise a ValueError if one layer is given for two modules: the last module would win."""
+    sources: dict[int, str] = {}
+    for assignment in assignments:
+        names, variable = ", ".join(assignment.entries), assignment.variable
+        if id(variable) in sources:
+            raise ValueError(
+                f"The variable '{variable.path}' would get its value from {sources[id(variable)]} "
+                f"and from {names}. Give each module a layer of its own."
+            )
+        sources[id(variable)] = names
+
+
+def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> None:
+    """Raise a ValueError if an entry is no array of floating-point numbers.
+
+    An integer variable, such as a count of updates, takes integers too.
+    """
+    dtype = getattr(entry, "dtype", None)
+    try:
+        dtype = np.asarray(entry).dtype if dtype is None else dtype
+    except ValueError as error:
         raise ValueError(
-            f"The entry '{name}' must be an array of real numbers. Received dtype {dtype}. Check "
-            "the program that wrote the weights."
+            f"The entry '{name}' is not an array: {error}. Check the program that wrote the "
+            "weights."
+        ) from error
+    # The dtypes of NumPy and TensorFlow have names, and those of PyTorch are texts.
+    kind = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
+    if kind in FLOATS or ("int" in variable.dtype and "int" in kind):
+        return
+    advice = "Check the program that wrote the weights."
+    if QUANTIZED.match(kind):
+        advice = (
+            "Pass the weights of the model before it was quantized. If these numbers are the "
+            "weights, convert them with astype('float32')."
         )
+    raise ValueError(
+        f"The entry '{name}' must be an array of floating-point numbers. Received dtype {kind}. "
+        f"{advice}"
+    )
+
+
+def _require_finite(name: str, array: Array, variable: keras.Variable) -> None:
+    """Raise a ValueError if a value of an entry is not finite in the dtype of its variable.
+
+    A variance must not be negative either.
+    """
+    wrong, problem = ~np.isfinite(array), "NaN or infinite values"
+    advice = "Pass the weights of a checkpoint without such values."
+    if not wrong.any() and variable.dtype in FLOATS:
+        # The range of bfloat16 is the range of float32.
+        dtype = "float32" if variable.dtype == "bfloat16" else variable.dtype
+        with np.errstate(over="ignore"):
+            wrong, problem = (
+                ~np.isfinite(array.astype(dtype)),
+                f"values beyond the range of {dtype}",
+            )
+        advice = f"Create the layer of the variable '{variable.path}' with another dtype."
+    if not wrong.any() and variable.name == "moving_variance":
+        wrong, problem = array < 0, "negative values, and it is a variance"
+        advice = "Check whether the mean and the variance are exchanged."
+    if wrong.any():
+        count = f"{np.count_nonzero(wrong)} of {wrong.size}"
+        raise ValueError(f"The entry '{name}' has {problem}: {count}. {advice}")
 
 
 def _require_shape(

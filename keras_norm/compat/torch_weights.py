@@ -12,6 +12,7 @@ from keras_norm.compat.equations import (
     require_bias,
     require_built,
     require_known_class,
+    require_last_axes,
     require_options,
 )
 from keras_norm.compat.named_weights import Assignment, Weights, assign_weights, named_entries
@@ -80,9 +81,10 @@ def load_torch_weights(
         TypeError: a layer has no counterpart in PyTorch or is of a custom class; `layers` or
             `weights` is of another type.
         ValueError: a layer is not built, or computes other equations; an entry is missing, has
-            another shape or is transposed, or belongs to no layer; the module has a projection;
-            the file is a pickle. No layer is changed. (A transposed square matrix has the right
-            shape, so it is not found.)
+            another shape or is transposed, belongs to no layer, occurs twice, is quantized or not
+            finite; a layer is given for two modules; the module has a projection; the file is a
+            pickle. No layer is changed. (A transposed square matrix has the right shape, so it is
+            not found.)
 
     Example:
         >>> state_dict = {"weight": np.ones((4, 3)), "bias": np.zeros(4)}
@@ -156,6 +158,7 @@ def _layer_norm(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
     advice = f"Create it with epsilon={module.epsilon}, or pass the eps of nn.LayerNorm as epsilon"
     options = {**LAYER_NORM, "epsilon": module.epsilon}
     require_options(layer, options, "nn.LayerNorm", advice)
+    require_last_axes(layer, "nn.LayerNorm")
     return _affine(layer, module)
 
 

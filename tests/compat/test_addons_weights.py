@@ -188,10 +188,12 @@ def test_the_wrong_number_of_weights_is_refused(select, reason):
         (8, np.zeros(UNITS + 1), r"'weights[8]' must have the shape (4,). Received shape (5,)."),
         (8, np.zeros(UNITS + 1), r"state_norm/beta' the sizes that it has in TensorFlow Addons."),
         (0, np.zeros((4 * UNITS, FEATURES)), "The entry is transposed"),
+        (8, np.zeros(UNITS, "int8"), "'weights[8]' must be an array of floating-point numbers"),
+        (8, np.full(UNITS, np.nan), "'weights[8]' has NaN or infinite values: 4 of 4"),
     ],
-    ids=["shape", "variable", "transposed"],
+    ids=["shape", "variable", "transposed", "quantized", "NaN"],
 )
-def test_weights_of_another_shape_are_refused(k, value, reason):
+def test_weights_that_do_not_fit_a_variable_are_refused(k, value, reason):
     weights = addons_weights()
     weights[k] = value
     assert reason in refusal(addons_layer(), weights)

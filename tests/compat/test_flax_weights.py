@@ -203,8 +203,15 @@ def refusal(layers, weights, error=ValueError, **options):
         ({"ii/kernel": np.ones((UNITS, FEATURES))}, "'ii/kernel' must have the shape (3, 4)"),
         ({"ii/kernel": np.ones((UNITS, FEATURES))}, "is transposed"),
         ({"ho/kernel": np.ones((5, 5))}, "Give the layer of the variable"),
+        ({"ho.kernel": np.ones((UNITS, UNITS))}, "Two entries of the weights have the name 'ho/k"),
+        ({"params": {"hf": {"bias": np.ones(UNITS)}}}, "have the name 'hf/bias'"),
+        ({"hf/bias": np.ones(UNITS, "int8")}, "'hf/bias' must be an array of floating-point"),
+        ({"hf/bias": np.full(UNITS, np.nan)}, "'hf/bias' has NaN or infinite values: 4 of 4"),
     ],
-    ids=["missing", "additional", "transposed", "advice", "other units"],
+    ids=[
+        *("missing", "additional", "transposed", "advice", "other units"),
+        *("two separators", "two collections", "quantized", "NaN"),
+    ],
 )
 def test_entries_that_do_not_fit_are_named(changes, reason):
     weights = {n: w for n, w in (lstm_weights() | changes).items() if w is not None}
@@ -247,6 +254,13 @@ def test_a_recurrent_layer_with_other_equations_is_refused(layer, reason):
         (keras_norm.RMSNormalization(), 1e-3, "RMSNorm has epsilon=0.001. Received RMS"),
         (keras_norm.LayerNormalization(epsilon=1e-6, ddof=1), None, "with ddof=1"),
         (keras_norm.BatchNormalization(epsilon=1e-5, debias=True), None, "with debias=True"),
+        (keras.layers.LayerNormalization(1, 1e-6), None, "LayerNorm normalizes the last axes. Re"),
+        (keras_norm.RMSNormalization(axis=1), None, "with axis=1. Create it with axis=-1."),
+        (
+            keras.layers.Bidirectional(keras.layers.LSTM(UNITS), merge_mode="mul"),
+            None,
+            "with merge_mode='mul', and a bidirectional module concatenates",
+        ),
     ],
 )
 def test_a_norm_with_another_equation_is_refused(layer, epsilon, reason):

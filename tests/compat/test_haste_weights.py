@@ -57,6 +57,8 @@ def check_refusal(layer, state, message):
         ({"gamma_h": None}, "Missing entries: gamma_h."),
         ({"other": np.ones(3)}, "Entries without a layer: other."),
         ({"kernel": np.ones((16, 5))}, "transposed"),
+        ({"gamma_h": np.full(UNITS, np.inf)}, "'gamma_h' has NaN or infinite values: 4 of 4"),
+        ({"gamma_h": np.ones(UNITS, "uint8")}, "Received dtype uint8"),
     ],
 )
 def test_a_state_dict_that_does_not_fit_is_refused(changes, message):
@@ -69,6 +71,7 @@ def test_a_state_dict_that_does_not_fit_is_refused(changes, message):
     ("layer", "message"),
     [
         (keras.layers.LSTM(UNITS), "Create the layer as LayerNormLSTM(units)"),
+        (keras.layers.Bidirectional(keras_norm.LayerNormLSTM(UNITS)), "Received Bidirectional"),
         (keras_norm.LayerNormLSTM(UNITS, epsilon=1e-3), "epsilon=1e-05"),
         (keras_norm.LayerNormLSTM(UNITS, normalize_carry=True), "normalize_carry=False"),
         (keras_norm.LayerNormLSTM(UNITS, norm_form="joint"), "without it in kernel_norm"),

@@ -211,8 +211,11 @@ def test_a_learned_initial_state_is_refused_by_name():
         ({"encoder_x": np.ones(3)}, "Entries without a layer: encoder_x"),
         ({"encoder_W": np.ones((4 * UNITS, FEATURES))}, "transposed"),
         ({"encoder_s3": np.ones(UNITS + 1)}, "'encoder_s3' must have the shape (4,)"),
+        ({"encoder_s3": np.ones(UNITS, "int64")}, "Received dtype int64"),
+        ({"encoder_s3": np.full(UNITS, np.nan)}, "'encoder_s3' has NaN or infinite values: 4 of 4"),
+        ({"encoder": {"s3": np.ones(UNITS)}}, "have the name 'encoder_s3'"),
     ],
-    ids=["missing", "additional", "transposed", "other units"],
+    ids=["missing", "additional", "transposed", "other units", "integers", "NaN", "twice"],
 )
 def test_arrays_that_do_not_fit_are_named(changes, reason):
     weights = {n: w for n, w in (draw_weights("lnlstm") | changes).items() if w is not None}

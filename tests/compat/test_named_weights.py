@@ -5,6 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import keras_norm
 from keras_norm.compat.named_weights import Assignment, assign_weights, named_entries, to_array
 
 
@@ -51,18 +52,71 @@ def test_ignored_entries_need_no_variable(dense):
         ({f"x{k}": 1 for k in range(10)}, r"x7 and 2 more"),
         (
             {"head.b2": [1.0, None, 2.0]},
-            r"'head\.b2' must be an array of real numbers\. .* object\.",
+            r"'head\.b2' must be an array of floating-point numbers\. .* object\. Check",
         ),
-        ({"head.b2": np.array(["1", "2", "3"])}, r"'head\.b2' must be .* Received dtype <U1\."),
+        ({"head.b2": np.array(["1", "2", "3"])}, r"'head\.b2' must be .* Received dtype str32\."),
+        ({"head.b2": [[1.0], [2.0, 3.0]]}, r"'head\.b2' is not an array: "),
+        ({"head.b2": np.ones(3, "int8")}, r"'head\.b2' .* dtype int8\. .* before it was quantized"),
+        ({"head.b2": np.ones(3, "uint8")}, r"Received dtype uint8\."),
+        ({"head.b2": np.ones(3, "int64")}, r"Received dtype int64\. .* astype\('float32'\)"),
+        ({"head.b2": np.ones(3, bool)}, r"Received dtype bool\."),
+        ({"head.b2": np.ones(3, ml_dtypes.float8_e4m3fn)}, r"Received dtype float8_e4m3fn\."),
+        (
+            {"head.b2": np.array([1.0, np.nan, np.inf])},
+            r"'head\.b2' has NaN or infinite values: 2 of 3",
+        ),
+        (
+            {"head.b2": np.array([1.0, -np.inf, 0.0])},
+            r"'head\.b2' has NaN or infinite values: 1 of 3",
+        ),
+        (
+            {"head.b2": np.array([1.0, 1e300, 0.0])},
+            r"'head\.b2' has values beyond the range of float32: 1 of 3",
+        ),
+        ({"head": {"b2": np.ones(3)}}, r"Two entries of the weights have the name 'head\.b2'"),
     ],
 )
 def test_entries_that_do_not_fit_are_named_and_no_variable_changes(changes, message, dense):
     before = dense.get_weights()
     with pytest.raises(ValueError, match=message) as refusal:
-        assign_weights(assignments(dense), entries(**changes), "PyTorch")
+        assign_weights(assignments(dense), named_entries(entries(**changes), "."), "PyTorch")
     assert "\n" not in str(refusal.value)
     for old, new in zip(before, dense.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+def test_a_variable_with_two_sources_is_refused(dense):
+    twice = [*assignments(dense), Assignment(dense.bias, {"tail.b": (3,)})]
+    message = r"'head/bias' would get its value from head\.b1, head\.b2 and from tail\.b\. Give"
+    with pytest.raises(ValueError, match=message):
+        assign_weights(twice, entries(**{"tail.b": np.ones(3)}), "PyTorch")
+
+
+def test_sums_and_variables_of_float16_may_overflow():
+    layer = keras.layers.Dense(3, name="head", dtype="float16")
+    layer.build((None, 2))
+    with pytest.raises(
+        ValueError, match=r"'head\.b1' has values beyond the range of float16: 3 of 3"
+    ):
+        assign_weights(assignments(layer), entries(**{"head.b1": np.full(3, 1e5)}), "PyTorch")
+    large = {"head.b1": np.full(3, 4e4), "head.b2": np.full(3, 4e4)}
+    with pytest.raises(ValueError, match=r"'head\.b1, head\.b2' has values beyond the range"):
+        assign_weights(assignments(layer), entries(**large), "PyTorch")
+
+
+def test_a_negative_variance_is_refused():
+    layer = keras.layers.BatchNormalization()
+    layer.build((None, 2))
+    assignment = Assignment(layer.moving_variance, {"var": (2,)})
+    with pytest.raises(ValueError, match=r"'var' has negative values, and it is a variance"):
+        assign_weights([assignment], {"var": np.array([1.0, -1.0])}, "PyTorch")
+
+
+def test_an_integer_variable_takes_integers():
+    layer = keras_norm.BatchNormalization(debias=True)
+    layer.build((None, 2))
+    assign_weights([Assignment(layer.update_count, {"n": ()})], {"n": np.array(7)}, "PyTorch")
+    assert int(layer.update_count) == 7
 
 
 def test_the_prefix_of_the_names_is_suggested(dense):
@@ -95,9 +149,9 @@ def test_weights_that_are_neither_a_dict_nor_a_file_are_refused():
 
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [("float64", "float64"), ("float32", "float32"), ("float16", "float32"), ("int64", "float32")],
+    [("float64", "float64"), ("float32", "float32"), ("float16", "float32"), ("int64", "int64")],
 )
-def test_arrays_become_float32_or_stay_float64(dtype, expected):
+def test_half_precision_becomes_float32(dtype, expected):
     assert to_array(np.ones(2, dtype)).dtype == expected
 
 

@@ -70,12 +70,38 @@ def test_a_state_dict_that_does_not_fit_is_refused(changes, message):
         (keras.layers.GRU(UNITS), "lstm", "has the shape (16, 4), as in nn.LSTM. Received GRU"),
         (keras.layers.LSTM(UNITS), "rnn", "Create the layer as SimpleRNN(units)."),
         (keras.layers.Dense(UNITS), "lstm", "Missing entries: weight, bias."),
+        (
+            keras.layers.Bidirectional(keras.layers.LSTM(UNITS), merge_mode="sum"),
+            "lstm_bidirectional",
+            "with merge_mode='sum', and a bidirectional module concatenates",
+        ),
     ],
 )
 def test_another_module_than_that_of_the_layer_is_refused(layer, case, message):
     for each in layer if isinstance(layer, list) else [layer]:
         built(each)
     assert message in refusal(ValueError, layer, state(case))
+
+
+@pytest.mark.parametrize("axis", [2, [-1], [2]])
+def test_the_last_axis_of_a_layer_norm_may_have_any_number(axis):
+    layer = built(keras.layers.LayerNormalization(axis, epsilon=1e-5))
+    load_torch_weights(layer, state("layer_norm"))
+    np.testing.assert_array_equal(layer.gamma, state("layer_norm")["weight"])
+
+
+def test_a_layer_norm_over_another_axis_is_refused():
+    layer = keras.layers.LayerNormalization(axis=1, epsilon=1e-5, name="norm")
+    layer.build((None, FEATURES, FEATURES))
+    message = refusal(ValueError, layer, state("layer_norm"))
+    assert "nn.LayerNorm normalizes the last axes. Received LayerNormalization 'norm'" in message
+
+
+def test_one_layer_for_two_modules_is_refused():
+    weights = {f"{name}.{n}": entry for name in "ab" for n, entry in state("linear").items()}
+    layer = built(keras.layers.Dense(UNITS))
+    with pytest.raises(ValueError, match=r"from a\.weight and from b\.weight\. Give each module"):
+        load_torch_weights({"a": layer, "b": layer}, weights)
 
 
 def test_a_checkpoint_around_the_state_dict_needs_a_prefix():
