@@ -13,6 +13,7 @@ Exit status: 0 the outputs are the expected outputs; 1 an output differs, or the
 Written by `make stubs` from the package `export/golden_cases`. Edit the package.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import io
@@ -20,7 +21,6 @@ import json
 import math
 import os
 import pathlib
-import re
 import sys
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -103,6 +103,27 @@ def escape_unknown_letters() -> None:
     """Let `print` escape the characters that stdout cannot encode, instead of failing."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def without_output() -> Iterator[None]:
+    """Discard everything that this process prints inside a `with` block, also from native code.
+
+    A model can print: its text could look like a verdict.
+    """
+    with contextlib.ExitStack() as stack, open(os.devnull, "w") as nowhere:
+        for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+            try:
+                terminal = os.dup(descriptor)
+            except OSError:  # the descriptor is closed, as in a service
+                continue
+            stack.callback(os.close, terminal)
+            stack.callback(os.dup2, terminal, descriptor)
+            if stream is not None:
+                stream.flush()
+                stack.callback(stream.flush)
+            os.dup2(nowhere.fileno(), descriptor)
+        yield
 
 
 # The golden cases of an artifact: inputs and expected outputs, stored as an .npz file. ------------
@@ -444,68 +465,116 @@ def _require_texts(fields: dict[str, Json], names: Iterable[str]) -> None:
         _require(isinstance(fields[name], str), f"the field '{printable(name)}' is not text")
 
 
-# Find operations of a SavedModel that access files, the Python process or other machines. ---------
+# The operations of TensorFlow that a SavedModel of a stranger may run. ----------------------------
 
-# Matches the names of operations that access files, the Python process or other machines. The last
-# line has operations that read a file named by an attribute or an input, and operations that run a
-# graph from a string: the names of the operations in the string are not visible here.
-UNSAFE = re.compile(
-    r"(Read|Write|Whole)File|MatchingFiles|TextFile|TextLine|FileSystem|FileWriter|DbWriter"
-    r"|SummaryWriter|Write\w*Summary|ImportEvent|Save|Restore|MergeV2Checkpoints|LoadAndRemapMatrix"
-    r"|LoadDataset|RecordInput|Record(Reader|Dataset)|ToTFRecord|CSVDataset|LMDB|Sql"
-    r"|Snapshot\w*Dataset|SnapshotChunk|CacheDataset|DumpTensor|Debug(Identity|Nan|Numeric)"
-    r"|PyFunc|Rpc|DataService|RegisterDataset|RemoteCall|Collective|Send|Recv"
-    r"|VocabRemapping|FixedUnigram|Skipgram|(En|De)codeProto|DatasetFromGraph|DeserializeIterator"
+# Every operation in these lists computes with its inputs, or with variables, lookup tables and
+# random numbers of the model. No operation here accesses files, the Python process, other programs
+# or other machines. An operation that is in neither list is not run: also an operation that a later
+# TensorFlow adds. `tests/export/golden_cases/test_allowed_ops.py` compares the lists with the
+# registry of TensorFlow.
+
+# Beginnings of the names of operations.
+FAMILIES = tuple(
+    """
+    Adjust AnonymousHash AnonymousMutable Apply AssignAdd AssignSub AvgPool BatchCholesky BatchFFT
+    BatchIFFT BatchMat BatchNormWith BatchSelfAdjointEig BatchToSpace Bessel BiasAdd BlockLSTM
+    BroadcastT CTC Cholesky CompositeTensorVariant Conv2D Conv3D CropAndResize CSRSparseMatrix
+    CudnnRNN DepthwiseConv2dNative Dilation2D DrawBoundingBoxes ExtractGlimpse FFT
+    FakeQuantWithMinMax FractionalAvgPool FractionalMaxPool FusedBatchNorm GRUBlockCell HashTable
+    IFFT IRFFT Igamma ImageProjectiveTransform InTopK LRN LSTMBlockCell LeakyRelu Logical
+    LookupTable Matrix MaxPool MirrorPad MutableDenseHashTable MutableHashTable NonMaxSuppression
+    Optional Quantize RFFT RaggedB RaggedC RaggedF RaggedG RaggedR RaggedT RandomGamma RandomPoisson
+    RandomUniform Relu Requantiz Resize ResourceApply ResourceGather ResourceScatter
+    ResourceSparseApply ResourceStridedSlice Reverse Rng SampleDistortedBoundingBox
+    ScaleAndTranslate Scatter SegmentM SegmentP SegmentS Selu SparseAdd SparseApply SparseCross
+    SparseDense SparseFill SparseMat SparseReduce SparseSegment SparseSlice SparseSoftmax
+    SparseSparse SparseTensorDense StackC StackP StatefulRandom StatefulStandardNormal
+    StatefulUniform StatelessRandom StatelessTruncatedNormal StridedSlice StringSplit StringTo
+    TensorArray TensorList TensorMap TensorScatter UnicodeDecode UniformDequantize UniformQuantize
+    UniformRequantize UnsortedSegment
+    """.split()  # noqa: SIM905
 )
-# The operations that save and restore the variables of every SavedModel.
-SAVER_OPS = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])
-# Operations that fill a lookup table from an asset of the SavedModel. The asset's path is an
-# argument of the function that runs the operation.
-TABLE_FROM_ASSET = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
+OPS = frozenset(
+    """
+    Abs AccumulateNV2 Acos Acosh Add AddN AddV2 All Angle Any ApproxTopK ApproximateEqual ArgMax
+    ArgMin AsString Asin Asinh Assert Assign AssignVariableOp Atan Atan2 Atanh AudioMicrofrontend
+    AudioSpectrogram BandedTriangularSolve BatchSvd Betainc Bincount Bitcast BitwiseAnd BitwiseOr
+    BitwiseXor BroadcastArgs BroadcastGradientArgs Bucketize Case Cast Ceil CheckNumerics
+    CheckNumericsV2 ClipByValue CombinedNonMaxSuppression Complex ComplexAbs ComputeAccidentalHits
+    Concat ConcatOffset ConcatV2 Conj ConjugateTranspose Const ControlTrigger Conv Cos Cosh
+    CountUpTo Cross Cumprod Cumsum CumulativeLogsumexp DataFormatDimMap DataFormatVecPermute Dawsn
+    DecodeAndCropJpeg DecodeBase64 DecodeBmp DecodeCSV DecodeCompressed DecodeGif DecodeImage
+    DecodeJSONExample DecodeJpeg DecodeJxl DecodePaddedRaw DecodePng DecodeRaw DecodeWav DecodeWebP
+    DenseBincount DenseCountSparseOutput DenseToCSRSparseMatrix DenseToDenseSetOperation
+    DenseToSparseSetOperation DepthToSpace Dequantize DeserializeManySparse DeserializeSparse
+    DestroyResourceOp DeviceIndex Diag DiagPart Digamma DisableCopyOnRead Div DivNoNan
+    DynamicPartition DynamicStitch EditDistance Eig Einsum Elu EluGrad Empty EmptyTensorList
+    EmptyTensorMap EncodeBase64 EncodeJpeg EncodeJpegVariableQuality EncodePng EncodeWav EnsureShape
+    Enter Equal Erf Erfc Erfinv EuclideanNorm Exit Exp ExpandDims Expint Expm1 ExtractImagePatches
+    ExtractJpegShape ExtractVolumePatches FakeParam Fill Fingerprint Floor FloorDiv FloorMod
+    FresnelCos FresnelSin FusedPadConv2D FusedResizeAndPadConv2D Gather GatherNd GatherV2 Greater
+    GreaterEqual GuaranteeConst HSVToRGB HistogramFixedWidth Identity IdentityN If Imag
+    InitializeTable InitializeTableV2 Inv InvGrad Invert InvertPermutation IsFinite IsInf IsNan
+    IsVariableInitialized IsotonicRegression L2Loss LeftShift Less LessEqual Lgamma LinSpace
+    ListDiff Log Log1p LogMatrixDeterminant LogSoftmax LoopCond LowerBound Lu MapDefun MatMul Max
+    Maximum Mean Merge Mfcc Min Minimum Mod Mul MulNoNan Multinomial Ndtri Neg NextAfter
+    NextIteration NoOp NonDeterministicInts NotEqual NthElement OneHot OnesLike Pack Pad PadV2
+    ParallelConcat ParallelDynamicStitch ParameterizedTruncatedNormal ParseExample ParseExampleV2
+    ParseSequenceExample ParseSequenceExampleV2 ParseSingleExample ParseSingleSequenceExample
+    ParseTensor PartitionedCall Placeholder PlaceholderV2 PlaceholderWithDefault Polygamma
+    PopulationCount Pow PreventGradient Prod Qr RGBToHSV RandomCrop RandomIndexShuffle RandomShuffle
+    RandomStandardNormal Range Rank ReadVariableOp Real RealDiv Reciprocal ReciprocalGrad ReduceJoin
+    RegexFullMatch RegexReplace Reshape ResourceCountUpTo RightShift Rint Roll Round Rsqrt RsqrtGrad
+    Select SelectV2 SelfAdjointEig SelfAdjointEigV2 SerializeManySparse SerializeSparse
+    SerializeTensor SetSize Shape ShapeN ShardedFilename Sigmoid SigmoidGrad Sign Sin Sinh Size
+    Slice Snapshot SobolSample Softmax SoftmaxCrossEntropyWithLogits Softplus SoftplusGrad Softsign
+    SoftsignGrad SpaceToBatch SpaceToBatchND SpaceToDepth SparseBincount SparseConcat
+    SparseCountSparseOutput SparseReorder SparseReshape SparseSplit SparseTensorToCSRSparseMatrix
+    SparseToDense SparseToSparseSetOperation Spence Split SplitV Sqrt SqrtGrad Square
+    SquaredDifference Squeeze Stack StackV2 StatefulPartitionedCall StatefulTruncatedNormal
+    StatelessCase StatelessIf StatelessMultinomial StatelessParameterizedTruncatedNormal
+    StatelessSampleDistortedBoundingBox StatelessShuffle StatelessWhile StaticRegexFullMatch
+    StaticRegexReplace StochasticCastToInt StopGradient StringFormat StringJoin StringLength
+    StringLower StringNGrams StringStrip StringUpper Sub Substr Sum Svd Switch Tan Tanh TanhGrad
+    TensorStridedSliceUpdate Tile TileGrad ToBool TopK TopKV2 Transpose TridiagonalMatMul
+    TridiagonalSolve TruncateDiv TruncateMod TruncatedNormal UnicodeEncode UnicodeScript
+    UnicodeTranscode Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Unpack UnravelIndex
+    UpperBound VarHandleOp VarIsInitializedOp Variable VariableShape VariableV2 Where While Xdivy
+    XlaBroadcastHelper XlaCallModule XlaConv XlaConvV2 XlaDot XlaDotV2 XlaDynamicSlice
+    XlaDynamicUpdateSlice XlaEinsum XlaGather XlaKeyValueSort XlaOptimizationBarrier XlaPad
+    XlaReduce XlaReducePrecision XlaReduceWindow XlaRngBitGenerator XlaScatter XlaSelectAndScatter
+    XlaSelfAdjointEig XlaSort XlaSvd XlaVariadicReduce XlaVariadicReduceV2 XlaVariadicSort Xlog1py
+    Xlogy ZerosLike Zeta
+    """.split()  # noqa: SIM905
+)
+
+
+def is_allowed(op: str) -> bool:
+    """Return whether a SavedModel may run an operation, whatever the inputs of the operation are.
+
+    Args:
+        op: name of the operation, such as "MatMul".
+    """
+    return op in OPS or op.startswith(FAMILIES)
+
+
+# Follow data and calls through the graph of a SavedModel. -----------------------------------------
+
+# Operations that call the function in their attribute `f`, with their own inputs as arguments.
+CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
 
 # Messages of TensorFlow: MetaGraphDef and NodeDef. A function is a FunctionDef, or None for the
 # nodes outside functions.
 MetaGraph: TypeAlias = Any
 Node: TypeAlias = Any
 Function: TypeAlias = Any
-
-
-def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
-    """Find the operations that access files, the Python process or other machines.
-
-    Two kinds of operations are excluded: operations that save and restore variables, if only the
-    saver calls them; and operations that fill a lookup table from an asset. The path of an asset
-    must be inside the folder of the SavedModel.
-
-    Args:
-        graph: a graph of a SavedModel.
-
-    Returns:
-        Operation -> names of its nodes; "asset" -> paths of assets outside the folder.
-    """
-    paths = [asset.filename for asset in graph.asset_file_def]
-    outside = [path for path in paths if path.startswith("/") or ".." in path.split("/")]
-    found: dict[str, list[str]] = {"asset": outside} if outside else {}
-    saver = _find_saver(graph)
-    for function, node in nodes_with_functions(graph):
-        if not _is_unsafe(node):
-            continue
-        if node.op in SAVER_OPS and (function.signature.name if function else node.name) in saver:
-            continue
-        arguments = {a.name for a in function.signature.input_arg} if function else set()
-        if node.op in TABLE_FROM_ASSET and node.input[1] in arguments:
-            continue
-        found.setdefault(node.op, []).append(node.name)
-    return found
-
-
-def describe_unsafe_ops(ops: Mapping[str, Iterable[str]]) -> str:
-    """Describe operations and their nodes: "WriteFile in a/WriteFile, b/WriteFile".
-
-    Args:
-        ops: operation -> names of its nodes.
-    """
-    return "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
+# A function ("name", "") or a node outside functions ("", "name").
+Unit: TypeAlias = tuple[str, str]
+# The name of a function ("" outside functions) and the name of a tensor.
+Place: TypeAlias = tuple[str, str]
+# The source of a value: a node outside functions by name, an object of the SavedModel by index, or
+# None for a value that a caller may choose.
+Origin: TypeAlias = str | int | None
 
 
 def nodes_with_functions(graph: MetaGraph) -> Iterator[tuple[Function, Node]]:
@@ -519,57 +588,255 @@ def nodes_with_functions(graph: MetaGraph) -> Iterator[tuple[Function, Node]]:
         yield from ((function, node) for node in function.node_def)
 
 
-def _is_unsafe(node: Node) -> bool:
-    """Return whether a node accesses files, the Python process or other machines."""
-    if node.op == "PrintV2" and "output_stream" in node.attr:
-        return bool(node.attr["output_stream"].s.startswith(b"file:"))
-    return UNSAFE.search(node.op) is not None
+def unit_of(function: Function, node: Node) -> Unit:
+    """Return what runs as a whole: the function of a node, or the node outside functions."""
+    return (function.signature.name, "") if function else ("", node.name)
 
 
-def _find_saver(graph: MetaGraph) -> set[str]:
-    """Find the functions and graph nodes that run only to save and restore variables."""
-    saver = graph.saver_def
-    requirements = _find_requirements(graph)
-    own = _required_by([saver.save_tensor_name, saver.restore_op_name], requirements)
-    signatures = graph.signature_def.values()
-    others = [tensor.name for s in signatures for tensor in s.outputs.values()]
-    others += graph.object_graph_def.concrete_functions
-    return own - _required_by([*others, *(requirements.keys() - own)], requirements)
+class DataFlow:
+    """The calls and the data flow in the graph of a SavedModel, from node to node.
+
+    Args:
+        graph: a graph of a SavedModel.
+    """
+
+    def __init__(self, graph: MetaGraph) -> None:
+        self._graph = graph
+        self.functions = {f.signature.name: f for f in graph.graph_def.library.function}
+        self._nodes: dict[Place, Node] = {}
+        self._needs: dict[Unit, set[Unit]] = {}
+        # Function -> the nodes that name the function, with the functions of these nodes.
+        self._callers: dict[str, list[tuple[str, Node]]] = {}
+        for function, node in nodes_with_functions(graph):
+            scope = function.signature.name if function else ""
+            self._nodes[scope, node.name] = node
+            called = self.functions.keys() & {node.op, *_named_functions(node)}
+            for name in called:
+                self._callers.setdefault(name, []).append((scope, node))
+            needs = self._needs.setdefault(unit_of(function, node), set())
+            needs |= {(name, "") for name in called}
+            if not scope:
+                needs |= {("", node_name(tensor)) for tensor in node.input}
+        self._captured = _find_captured(graph)
+        signatures = graph.signature_def.values()
+        # A caller passes values for these nodes, in place of the values that the graph computes.
+        self._fed = {node_name(t.name) for s in signatures for t in s.inputs.values()}
+        self._run = {("", node_name(t.name)) for s in signatures for t in s.outputs.values()}
+        for collection in graph.collection_def.values():  # such as the initialization of the file
+            self._run |= {("", node_name(name)) for name in collection.node_list.value}
+        self._run |= {(name, "") for name in self._captured}
+
+    def find_units_of(self, tensor: str, other: str) -> set[Unit]:
+        """Find the functions, and the nodes outside functions, that run for one tensor only.
+
+        Args:
+            tensor: a tensor of the saver: `save_tensor_name` or `restore_op_name`.
+            other: the other tensor of the saver.
+        """
+        own = self._closure({("", node_name(tensor))})
+        run = self._run | {("", node_name(other))}
+        return own - self._closure(run | (self._needs.keys() - own))
+
+    def find_assets(self) -> set[Origin]:
+        """Find the nodes and objects whose value is the path of an asset, which a loader passes."""
+        found: set[Origin] = set()
+        for asset in self._graph.asset_file_def:
+            node = self._nodes.get(("", node_name(asset.tensor_info.name)))
+            if node is not None and node.op == "Placeholder":
+                found.add(node.name)
+        objects = enumerate(self._graph.object_graph_def.nodes)
+        return found | {index for index, o in objects if o.WhichOneof("kind") == "asset"}
+
+    def find_origins(self, function: str, tensor: str) -> set[Origin]:
+        """Find all sources of a tensor's value, through identities, arguments and variables.
+
+        Args:
+            function: name of the function of the tensor; "" for a tensor outside functions.
+            tensor: name of the tensor.
+        """
+        origins: set[Origin] = set()
+        visited: set[Place] = set()
+        pending = [(function, tensor)]
+        while pending:
+            if (place := pending.pop()) not in visited:
+                visited.add(place)
+                is_argument = place[0] and ":" not in place[1]
+                before, found = self._pass_argument(*place) if is_argument else self._pass(*place)
+                pending += before
+                origins |= found
+        return origins
+
+    def _pass(self, function: str, tensor: str) -> tuple[list[Place], set[Origin]]:
+        """Return the tensors whose values a node passes on, and the origins that are the node."""
+        node = self._nodes.get((function, node_name(tensor)))
+        if node is None or (not function and node.name in self._fed):
+            return [], {None}
+        if node.op == "Identity":
+            return [(function, data_input(node, 0))], set()
+        if function:
+            return [], {None}
+        if node.op == "ReadVariableOp":
+            values = self._find_assigned(node_name(data_input(node, 0)))
+            return [("", value) for value in values], set() if values else {None}
+        return [], {node.name}
+
+    def _pass_argument(self, function: str, argument: str) -> tuple[list[Place], set[Origin]]:
+        """Return the tensors and the objects that are passed as an argument of a function."""
+        names = [entry.name for entry in self.functions[function].signature.input_arg]
+        if argument not in names:
+            return [], {None}
+        index, before, origins = names.index(argument), [], set[Origin]()
+        for caller, node in self._callers.get(function, ()):
+            called = node.attr["f"].func.name if node.op in CALLS else node.op
+            if called == function:
+                before.append((caller, data_input(node, index)))
+            else:
+                origins.add(None)
+        if (captured := self._captured.get(function)) is not None:
+            # The last arguments are captured objects. A caller passes the arguments before them.
+            index -= len(names) - len(captured)
+            origins.add(captured[index] if index >= 0 else None)
+        return before, origins
+
+    def _find_assigned(self, variable: str) -> list[str]:
+        """Find the tensors that are assigned to a variable; [] if more may change the variable."""
+        handle = self._nodes.get(("", variable))
+        if handle is None or variable in self._fed or handle.op != "VarHandleOp":
+            return []
+        handles = [node for node in self._nodes.values() if node.op == "VarHandleOp"]
+        if [_resource(node) for node in handles].count(_resource(handle)) > 1:
+            return []
+        values = []
+        for (function, _), node in self._nodes.items():
+            if function or variable not in map(node_name, _data_inputs(node)):
+                continue
+            if node.op == "AssignVariableOp":
+                values.append(data_input(node, 1))
+            elif node.op not in ("ReadVariableOp", "VarIsInitializedOp"):
+                return []
+        return values
+
+    def _closure(self, units: Iterable[Unit]) -> set[Unit]:
+        """Return the given nodes and functions, and all nodes and functions that they run."""
+        found: set[Unit] = set()
+        pending = [*units]
+        while pending:
+            if (unit := pending.pop()) not in found:
+                found.add(unit)
+                pending += self._needs.get(unit, ())
+        return found
 
 
-def _required_by(names: Iterable[str], requirements: Mapping[str, set[str]]) -> set[str]:
-    """Return the given nodes and functions, and all nodes and functions that they run."""
-    found: set[str] = set()
-    pending = [_node_name(name) for name in names]
-    while pending:
-        if (name := pending.pop()) not in found:
-            found.add(name)
-            pending += requirements.get(name, ())
-    return found
+def _find_captured(graph: MetaGraph) -> dict[str, list[int]]:
+    """Find the functions that a loader can run, and the objects that each function captures."""
+    library, objects = graph.graph_def.library, graph.object_graph_def
+    found = {name: [*f.bound_inputs] for name, f in objects.concrete_functions.items()}
+    names = [name for node in objects.nodes for name in node.function.concrete_functions]
+    names += [node.bare_concrete_function.concrete_function_name for node in objects.nodes]
+    names += [gradient.gradient_func for gradient in library.gradient]
+    names += [gradient.gradient_func for gradient in library.registered_gradients]
+    # TensorFlow's optimizer replaces a function by another function of the same interface.
+    names += [f.signature.name for f in library.function if "api_implements" in f.attr]
+    return {name: [] for name in names} | found
 
 
-def _find_requirements(graph: MetaGraph) -> dict[str, set[str]]:
-    """Map each function or graph node to the functions and graph nodes that it needs."""
-    functions = {f.signature.name for f in graph.graph_def.library.function}
-    found: dict[str, set[str]] = {}
-    for function, node in nodes_with_functions(graph):
-        needs = found.setdefault(function.signature.name if function else node.name, set())
-        needs |= functions & {node.op, *_called_functions(node)}
-        if not function:
-            needs |= {_node_name(name) for name in node.input}
-    return found
-
-
-def _node_name(tensor: str) -> str:
+def node_name(tensor: str) -> str:
     """Return the name of the node of a tensor: "a" for "a:0" and "^a"."""
     return tensor.lstrip("^").partition(":")[0]
 
 
-def _called_functions(node: Node) -> Iterator[str]:
-    """Yield the names of the functions that a node calls, such as the body of a loop."""
+def _data_inputs(node: Node) -> list[str]:
+    """Return the inputs of a node without its control inputs."""
+    return [tensor for tensor in node.input if not tensor.startswith("^")]
+
+
+def data_input(node: Node, index: int) -> str:
+    """Return the name of a node's input, or "" if a damaged node lacks this input."""
+    return next(iter(_data_inputs(node)[index : index + 1]), "")
+
+
+def _resource(handle: Node) -> bytes:
+    """Return the name under which the variable of a handle is shared."""
+    name = handle.attr.get("shared_name")
+    return (name.s if name else b"") or handle.name.encode()
+
+
+def _named_functions(node: Node) -> Iterator[str]:
+    """Yield the names of the functions in a node's attributes, such as the body of a loop."""
     for attribute in node.attr.values():
         yield attribute.func.name
         yield from (function.name for function in attribute.list.func)
+
+
+# Find operations of a SavedModel that may access files, the Python process or other machines. -----
+
+# Operations that write and read the variables of every SavedModel. A loader restores the variables
+# and never saves them, so no function that a loader runs may reach one of the first two operations.
+SAVE_OPS = frozenset(["SaveV2", "MergeV2Checkpoints"])
+RESTORE_OP = "RestoreV2"
+# Operations that fill a lookup table from a text file. The second input is the path of the file.
+TABLE_FROM_FILE = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
+# The streams of the operation PrintV2 that are no file, and that carry no result of a program.
+LOGS = frozenset([b"stderr", b"log(info)", b"log(warning)", b"log(error)"])
+# DT_RESOURCE and DT_VARIANT: a constant of these types can name a resource of another model.
+HANDLES = frozenset([20, 21])
+
+
+def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
+    """Find the operations that may access files, the Python process or other machines.
+
+    Safe are the operations of `allowed_ops`, and three kinds of operations with a known path: the
+    saver restores the variables from the path that the loader gives; nothing that a loader runs
+    saves them; and a lookup table is filled from an asset, which is inside the SavedModel's folder.
+
+    Args:
+        graph: a graph of a SavedModel.
+
+    Returns:
+        Operation -> names of its nodes; "asset" -> paths of assets outside the folder.
+    """
+    outside = [a.filename for a in graph.asset_file_def if _is_outside(a.filename)]
+    found: dict[str, list[str]] = {"asset": outside} if outside else {}
+    flow, saver = DataFlow(graph), graph.saver_def
+    saving = flow.find_units_of(saver.save_tensor_name, saver.restore_op_name)
+    restoring = flow.find_units_of(saver.restore_op_name, saver.save_tensor_name)
+    filename, assets = {node_name(saver.filename_tensor_name)}, flow.find_assets()
+    for function, node in nodes_with_functions(graph):
+        scope, unit = function.signature.name if function else "", unit_of(function, node)
+        if node.op in SAVE_OPS:
+            safe = unit in saving
+        elif node.op == RESTORE_OP:
+            origins = flow.find_origins(scope, data_input(node, 0))
+            safe = unit in restoring and origins == filename
+        elif node.op in TABLE_FROM_FILE:
+            origins = flow.find_origins(scope, data_input(node, 1))
+            safe = bool(origins) and origins <= assets
+        elif node.op == "PrintV2":
+            stream = node.attr.get("output_stream")
+            safe = stream is None or stream.s in LOGS
+        elif node.op == "Const":
+            dtype = node.attr.get("dtype")
+            safe = dtype is not None and dtype.type not in HANDLES
+        else:
+            safe = is_allowed(node.op) or node.op in flow.functions
+        if not safe:
+            found.setdefault(node.op, []).append(node.name)
+    return found
+
+
+def describe_unsafe_ops(ops: Mapping[str, Iterable[str]]) -> str:
+    """Describe operations and their nodes: "WriteFile in a/WriteFile, b/WriteFile".
+
+    Args:
+        ops: operation -> names of its nodes.
+    """
+    return "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
+
+
+def _is_outside(path: str) -> bool:
+    """Return whether the path of an asset can leave the folder of the assets, on any system."""
+    kinds = pathlib.PurePosixPath(path), pathlib.PureWindowsPath(path)
+    return any(kind.anchor or ".." in kind.parts for kind in kinds)
 
 
 # Find an artifact and its golden cases, hash its files, and load it in its runtime. ---------------
@@ -769,7 +1036,7 @@ def open_artifact(path: pathlib.Path) -> RunSignature:
         A function from a signature's name and its inputs to its outputs.
 
     Raises:
-        GoldenCasesError: the runtime is not installed, or a SavedModel accesses files, the Python
+        GoldenCasesError: the runtime is not installed, or a SavedModel may access files, the Python
             process or other machines.
         Exception: any exception of the runtime, if it cannot load the file.
     """
@@ -797,7 +1064,7 @@ def _open_saved_model(path: pathlib.Path) -> RunSignature:
     for graph in saved.meta_graphs:
         if ops := find_unsafe_ops(graph):
             raise GoldenCasesError(
-                f"{path} accesses files, the Python process or other machines, so it is not run: "
+                f"{path} may access files, the Python process or other machines, so it is not run: "
                 f"{describe_unsafe_ops(ops)}"
             )
     loaded = tf.saved_model.load(str(path))
@@ -995,7 +1262,8 @@ def print_result(path: str, file: str | None = None) -> int:
     golden_cases = read_golden_cases(
         pathlib.Path(path), None if file is None else pathlib.Path(file)
     )
-    failures = verify(path, golden_cases)
+    with without_output():
+        failures = verify(path, golden_cases)
     artifact = printable(path, MAX_PRINTED)
     lines = [f"FAIL: {artifact}: {failure}" for failure in failures]
     if not failures:

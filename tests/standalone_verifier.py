@@ -18,6 +18,8 @@ SOURCES = {
     "export/golden_cases/printable.py": (),
     "export/golden_cases/golden_cases.py": (),
     "export/golden_cases/golden_cases_parser.py": (),
+    "export/golden_cases/allowed_ops.py": (),
+    "export/golden_cases/data_flow.py": (),
     "export/golden_cases/unsafe_ops.py": (),
     "export/golden_cases/artifact.py": (),
     "export/golden_cases/verify.py": (),
@@ -63,6 +65,7 @@ def _is_external_import(node: ast.stmt) -> bool:
 def _without_imports(text: str, tree: ast.Module) -> str:
     """Return a file's code below its imports, with the docstring's first line as a heading."""
     imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports = imports or tree.body[:1]  # the docstring
     heading = f"# {(ast.get_docstring(tree) or '').splitlines()[0]} ".ljust(100, "-")
     rest = text.splitlines()[imports[-1].end_lineno :]
     return "\n".join([heading, *rest])

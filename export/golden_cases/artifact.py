@@ -216,7 +216,7 @@ def open_artifact(path: pathlib.Path) -> RunSignature:
         A function from a signature's name and its inputs to its outputs.
 
     Raises:
-        GoldenCasesError: the runtime is not installed, or a SavedModel accesses files, the Python
+        GoldenCasesError: the runtime is not installed, or a SavedModel may access files, the Python
             process or other machines.
         Exception: any exception of the runtime, if it cannot load the file.
     """
@@ -244,7 +244,7 @@ def _open_saved_model(path: pathlib.Path) -> RunSignature:
     for graph in saved.meta_graphs:
         if ops := find_unsafe_ops(graph):
             raise GoldenCasesError(
-                f"{path} accesses files, the Python process or other machines, so it is not run: "
+                f"{path} may access files, the Python process or other machines, so it is not run: "
                 f"{describe_unsafe_ops(ops)}"
             )
     loaded = tf.saved_model.load(str(path))

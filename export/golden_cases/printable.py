@@ -1,7 +1,10 @@
 """Make text from files safe to print."""
 
+import contextlib
 import io
+import os
 import sys
+from collections.abc import Iterator
 
 MAX_PRINTED = 2000  # maximum number of printed characters of a path or an error
 
@@ -35,3 +38,24 @@ def escape_unknown_letters() -> None:
     """Let `print` escape the characters that stdout cannot encode, instead of failing."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def without_output() -> Iterator[None]:
+    """Discard everything that this process prints inside a `with` block, also from native code.
+
+    A model can print: its text could look like a verdict.
+    """
+    with contextlib.ExitStack() as stack, open(os.devnull, "w") as nowhere:
+        for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+            try:
+                terminal = os.dup(descriptor)
+            except OSError:  # the descriptor is closed, as in a service
+                continue
+            stack.callback(os.close, terminal)
+            stack.callback(os.dup2, terminal, descriptor)
+            if stream is not None:
+                stream.flush()
+                stack.callback(stream.flush)
+            os.dup2(nowhere.fileno(), descriptor)
+        yield

@@ -1,42 +1,39 @@
-"""Find operations of a SavedModel that access files, the Python process or other machines.
+"""Find operations of a SavedModel that may access files, the Python process or other machines.
 
 The functions read messages of TensorFlow's protocol buffers, and import nothing of TensorFlow.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+import pathlib
+from collections.abc import Iterable, Mapping
 
-# Matches the names of operations that access files, the Python process or other machines. The last
-# line has operations that read a file named by an attribute or an input, and operations that run a
-# graph from a string: the names of the operations in the string are not visible here.
-UNSAFE = re.compile(
-    r"(Read|Write|Whole)File|MatchingFiles|TextFile|TextLine|FileSystem|FileWriter|DbWriter"
-    r"|SummaryWriter|Write\w*Summary|ImportEvent|Save|Restore|MergeV2Checkpoints|LoadAndRemapMatrix"
-    r"|LoadDataset|RecordInput|Record(Reader|Dataset)|ToTFRecord|CSVDataset|LMDB|Sql"
-    r"|Snapshot\w*Dataset|SnapshotChunk|CacheDataset|DumpTensor|Debug(Identity|Nan|Numeric)"
-    r"|PyFunc|Rpc|DataService|RegisterDataset|RemoteCall|Collective|Send|Recv"
-    r"|VocabRemapping|FixedUnigram|Skipgram|(En|De)codeProto|DatasetFromGraph|DeserializeIterator"
+from keras_norm.export.golden_cases.allowed_ops import is_allowed
+from keras_norm.export.golden_cases.data_flow import (
+    DataFlow,
+    MetaGraph,
+    data_input,
+    node_name,
+    nodes_with_functions,
+    unit_of,
 )
-# The operations that save and restore the variables of every SavedModel.
-SAVER_OPS = frozenset(["SaveV2", "MergeV2Checkpoints", "RestoreV2"])
-# Operations that fill a lookup table from an asset of the SavedModel. The asset's path is an
-# argument of the function that runs the operation.
-TABLE_FROM_ASSET = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
 
-# Messages of TensorFlow: MetaGraphDef and NodeDef. A function is a FunctionDef, or None for the
-# nodes outside functions.
-MetaGraph: TypeAlias = Any
-Node: TypeAlias = Any
-Function: TypeAlias = Any
+# Operations that write and read the variables of every SavedModel. A loader restores the variables
+# and never saves them, so no function that a loader runs may reach one of the first two operations.
+SAVE_OPS = frozenset(["SaveV2", "MergeV2Checkpoints"])
+RESTORE_OP = "RestoreV2"
+# Operations that fill a lookup table from a text file. The second input is the path of the file.
+TABLE_FROM_FILE = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
+# The streams of the operation PrintV2 that are no file, and that carry no result of a program.
+LOGS = frozenset([b"stderr", b"log(info)", b"log(warning)", b"log(error)"])
+# DT_RESOURCE and DT_VARIANT: a constant of these types can name a resource of another model.
+HANDLES = frozenset([20, 21])
 
 
 def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
-    """Find the operations that access files, the Python process or other machines.
+    """Find the operations that may access files, the Python process or other machines.
 
-    Two kinds of operations are excluded: operations that save and restore variables, if only the
-    saver calls them; and operations that fill a lookup table from an asset. The path of an asset
-    must be inside the folder of the SavedModel.
+    Safe are the operations of `allowed_ops`, and three kinds of operations with a known path: the
+    saver restores the variables from the path that the loader gives; nothing that a loader runs
+    saves them; and a lookup table is filled from an asset, which is inside the SavedModel's folder.
 
     Args:
         graph: a graph of a SavedModel.
@@ -44,19 +41,32 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
     Returns:
         Operation -> names of its nodes; "asset" -> paths of assets outside the folder.
     """
-    paths = [asset.filename for asset in graph.asset_file_def]
-    outside = [path for path in paths if path.startswith("/") or ".." in path.split("/")]
+    outside = [a.filename for a in graph.asset_file_def if _is_outside(a.filename)]
     found: dict[str, list[str]] = {"asset": outside} if outside else {}
-    saver = _find_saver(graph)
+    flow, saver = DataFlow(graph), graph.saver_def
+    saving = flow.find_units_of(saver.save_tensor_name, saver.restore_op_name)
+    restoring = flow.find_units_of(saver.restore_op_name, saver.save_tensor_name)
+    filename, assets = {node_name(saver.filename_tensor_name)}, flow.find_assets()
     for function, node in nodes_with_functions(graph):
-        if not _is_unsafe(node):
-            continue
-        if node.op in SAVER_OPS and (function.signature.name if function else node.name) in saver:
-            continue
-        arguments = {a.name for a in function.signature.input_arg} if function else set()
-        if node.op in TABLE_FROM_ASSET and node.input[1] in arguments:
-            continue
-        found.setdefault(node.op, []).append(node.name)
+        scope, unit = function.signature.name if function else "", unit_of(function, node)
+        if node.op in SAVE_OPS:
+            safe = unit in saving
+        elif node.op == RESTORE_OP:
+            origins = flow.find_origins(scope, data_input(node, 0))
+            safe = unit in restoring and origins == filename
+        elif node.op in TABLE_FROM_FILE:
+            origins = flow.find_origins(scope, data_input(node, 1))
+            safe = bool(origins) and origins <= assets
+        elif node.op == "PrintV2":
+            stream = node.attr.get("output_stream")
+            safe = stream is None or stream.s in LOGS
+        elif node.op == "Const":
+            dtype = node.attr.get("dtype")
+            safe = dtype is not None and dtype.type not in HANDLES
+        else:
+            safe = is_allowed(node.op) or node.op in flow.functions
+        if not safe:
+            found.setdefault(node.op, []).append(node.name)
     return found
 
 
@@ -69,65 +79,7 @@ def describe_unsafe_ops(ops: Mapping[str, Iterable[str]]) -> str:
     return "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
 
 
-def nodes_with_functions(graph: MetaGraph) -> Iterator[tuple[Function, Node]]:
-    """Yield (function, node) for every node; the function is None for a node outside functions.
-
-    Args:
-        graph: a graph of a SavedModel.
-    """
-    yield from ((None, node) for node in graph.graph_def.node)
-    for function in graph.graph_def.library.function:
-        yield from ((function, node) for node in function.node_def)
-
-
-def _is_unsafe(node: Node) -> bool:
-    """Return whether a node accesses files, the Python process or other machines."""
-    if node.op == "PrintV2" and "output_stream" in node.attr:
-        return bool(node.attr["output_stream"].s.startswith(b"file:"))
-    return UNSAFE.search(node.op) is not None
-
-
-def _find_saver(graph: MetaGraph) -> set[str]:
-    """Find the functions and graph nodes that run only to save and restore variables."""
-    saver = graph.saver_def
-    requirements = _find_requirements(graph)
-    own = _required_by([saver.save_tensor_name, saver.restore_op_name], requirements)
-    signatures = graph.signature_def.values()
-    others = [tensor.name for s in signatures for tensor in s.outputs.values()]
-    others += graph.object_graph_def.concrete_functions
-    return own - _required_by([*others, *(requirements.keys() - own)], requirements)
-
-
-def _required_by(names: Iterable[str], requirements: Mapping[str, set[str]]) -> set[str]:
-    """Return the given nodes and functions, and all nodes and functions that they run."""
-    found: set[str] = set()
-    pending = [_node_name(name) for name in names]
-    while pending:
-        if (name := pending.pop()) not in found:
-            found.add(name)
-            pending += requirements.get(name, ())
-    return found
-
-
-def _find_requirements(graph: MetaGraph) -> dict[str, set[str]]:
-    """Map each function or graph node to the functions and graph nodes that it needs."""
-    functions = {f.signature.name for f in graph.graph_def.library.function}
-    found: dict[str, set[str]] = {}
-    for function, node in nodes_with_functions(graph):
-        needs = found.setdefault(function.signature.name if function else node.name, set())
-        needs |= functions & {node.op, *_called_functions(node)}
-        if not function:
-            needs |= {_node_name(name) for name in node.input}
-    return found
-
-
-def _node_name(tensor: str) -> str:
-    """Return the name of the node of a tensor: "a" for "a:0" and "^a"."""
-    return tensor.lstrip("^").partition(":")[0]
-
-
-def _called_functions(node: Node) -> Iterator[str]:
-    """Yield the names of the functions that a node calls, such as the body of a loop."""
-    for attribute in node.attr.values():
-        yield attribute.func.name
-        yield from (function.name for function in attribute.list.func)
+def _is_outside(path: str) -> bool:
+    """Return whether the path of an asset can leave the folder of the assets, on any system."""
+    kinds = pathlib.PurePosixPath(path), pathlib.PureWindowsPath(path)
+    return any(kind.anchor or ".." in kind.parts for kind in kinds)

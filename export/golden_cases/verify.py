@@ -24,6 +24,7 @@ from keras_norm.export.golden_cases.printable import (
     escape_unknown_letters,
     printable,
     printable_error,
+    without_output,
 )
 from keras_norm.typing import Array
 
@@ -163,7 +164,8 @@ def print_result(path: str, file: str | None = None) -> int:
     golden_cases = read_golden_cases(
         pathlib.Path(path), None if file is None else pathlib.Path(file)
     )
-    failures = verify(path, golden_cases)
+    with without_output():
+        failures = verify(path, golden_cases)
     artifact = printable(path, MAX_PRINTED)
     lines = [f"FAIL: {artifact}: {failure}" for failure in failures]
     if not failures:

@@ -29,7 +29,7 @@ class BuiltInOps(Property[Ops]):
 
     A runtime may lack these operations: in a SavedModel XLA ops, `jit_compile`d functions and
     custom ops; in a TFLite file Flex ops and custom ops; in an ONNX file ops of a custom domain. An
-    unsafe operation accesses files, the Python process or other machines. A file with an unsafe
+    unsafe operation may access files, the Python process or other machines. A file with an unsafe
     operation is not run.
     """
 
@@ -61,8 +61,8 @@ class BuiltInOps(Property[Ops]):
         if measured.unsafe:
             found = [f"{op} in {', '.join(nodes)}" for op, nodes in measured.unsafe.items()]
             return self.failed(
-                "the file was not run, because its operations access files, the Python process or "
-                f"other machines: {'; '.join(found)}"
+                "the file was not run, because its operations may access files, the Python process "
+                f"or other machines: {'; '.join(found)}"
             )
         if measured.foreign:
             foreign = ", ".join(measured.foreign)

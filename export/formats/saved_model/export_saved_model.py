@@ -27,6 +27,7 @@ from keras_norm.export.formats.verification import (
 )
 from keras_norm.export.golden_cases.artifact import require_literal
 from keras_norm.export.golden_cases.golden_cases import GoldenCase
+from keras_norm.export.golden_cases.unsafe_ops import describe_unsafe_ops
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.model.single_step import find_step
@@ -100,7 +101,8 @@ def export_saved_model(
         OSError: the folder cannot be written: no permission, a full disk.
         VerificationError: the SavedModel's outputs differ from the model's.
         UnsupportedOpError: a layer uses an operation that a server may lack: an XLA op, a
-            function with `jit_compile`, a custom op, or an op without a CPU kernel.
+            function with `jit_compile`, a custom op, or an op without a CPU kernel. Or a layer uses
+            an operation that may access files, the Python process or other machines.
         RunnerError: the child process of another backend died.
         StreamingError: `step` is True, and the model cannot run timestep by timestep.
         ValueError: the model has no fixed inputs, a weight that is NaN, or a stateful layer, whose
@@ -163,8 +165,15 @@ def export_saved_model(
 
 
 def _refuse_unservable(folder: pathlib.Path) -> None:
-    ops = SavedModelFile(folder).unservable_ops
-    if ops:
+    file = SavedModelFile(folder)
+    if ops := file.unsafe_ops:
+        raise UnsupportedOpError(
+            "the model has operations that may access files, the Python process or other machines, "
+            f"so `check` and `verify` would not run its file: {describe_unsafe_ops(ops)}. Replace "
+            "the layer by a layer that only computes",
+            ops,
+        )
+    if ops := file.unservable_ops:
         listed = "; ".join(f"{op} in {', '.join(sorted(set(n)))}" for op, n in ops.items())
         raise UnsupportedOpError(
             f"a TensorFlow server may not support these operations of the model: {listed}. Replace "

@@ -12,11 +12,8 @@ from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.errors import UnsafeOpError
 from keras_norm.export.golden_cases.artifact import require_literal, resolve_version
-from keras_norm.export.golden_cases.unsafe_ops import (
-    describe_unsafe_ops,
-    find_unsafe_ops,
-    nodes_with_functions,
-)
+from keras_norm.export.golden_cases.data_flow import nodes_with_functions
+from keras_norm.export.golden_cases.unsafe_ops import describe_unsafe_ops, find_unsafe_ops
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
 
@@ -115,7 +112,7 @@ class SavedModelFile:
 
     @functools.cached_property
     def unsafe_ops(self) -> dict[str, list[str]]:
-        """The operations that access files, the Python process or other machines.
+        """The operations that may access files, the Python process or other machines.
 
         Operation -> names of its nodes, of all graphs in the file: a loader may choose another
         graph than this class.
@@ -179,8 +176,8 @@ def refuse_unsafe(file: SavedModelFile) -> None:
     """
     if ops := file.unsafe_ops:
         raise UnsafeOpError(
-            f"{file.path} accesses files, the Python process or other machines, so it is not run: "
-            f"{describe_unsafe_ops(ops)}. Run it only if you trust its origin: "
+            f"{file.path} may access files, the Python process or other machines, so it is not "
+            f"run: {describe_unsafe_ops(ops)}. Run it only if you trust its origin: "
             "tf.saved_model.load(path)",
             ops,
         )

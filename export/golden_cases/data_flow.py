@@ -1,0 +1,211 @@
+"""Follow data and calls through the graph of a SavedModel."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+# Operations that call the function in their attribute `f`, with their own inputs as arguments.
+CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
+
+# Messages of TensorFlow: MetaGraphDef and NodeDef. A function is a FunctionDef, or None for the
+# nodes outside functions.
+MetaGraph: TypeAlias = Any
+Node: TypeAlias = Any
+Function: TypeAlias = Any
+# A function ("name", "") or a node outside functions ("", "name").
+Unit: TypeAlias = tuple[str, str]
+# The name of a function ("" outside functions) and the name of a tensor.
+Place: TypeAlias = tuple[str, str]
+# The source of a value: a node outside functions by name, an object of the SavedModel by index, or
+# None for a value that a caller may choose.
+Origin: TypeAlias = str | int | None
+
+
+def nodes_with_functions(graph: MetaGraph) -> Iterator[tuple[Function, Node]]:
+    """Yield (function, node) for every node; the function is None for a node outside functions.
+
+    Args:
+        graph: a graph of a SavedModel.
+    """
+    yield from ((None, node) for node in graph.graph_def.node)
+    for function in graph.graph_def.library.function:
+        yield from ((function, node) for node in function.node_def)
+
+
+def unit_of(function: Function, node: Node) -> Unit:
+    """Return what runs as a whole: the function of a node, or the node outside functions."""
+    return (function.signature.name, "") if function else ("", node.name)
+
+
+class DataFlow:
+    """The calls and the data flow in the graph of a SavedModel, from node to node.
+
+    Args:
+        graph: a graph of a SavedModel.
+    """
+
+    def __init__(self, graph: MetaGraph) -> None:
+        self._graph = graph
+        self.functions = {f.signature.name: f for f in graph.graph_def.library.function}
+        self._nodes: dict[Place, Node] = {}
+        self._needs: dict[Unit, set[Unit]] = {}
+        # Function -> the nodes that name the function, with the functions of these nodes.
+        self._callers: dict[str, list[tuple[str, Node]]] = {}
+        for function, node in nodes_with_functions(graph):
+            scope = function.signature.name if function else ""
+            self._nodes[scope, node.name] = node
+            called = self.functions.keys() & {node.op, *_named_functions(node)}
+            for name in called:
+                self._callers.setdefault(name, []).append((scope, node))
+            needs = self._needs.setdefault(unit_of(function, node), set())
+            needs |= {(name, "") for name in called}
+            if not scope:
+                needs |= {("", node_name(tensor)) for tensor in node.input}
+        self._captured = _find_captured(graph)
+        signatures = graph.signature_def.values()
+        # A caller passes values for these nodes, in place of the values that the graph computes.
+        self._fed = {node_name(t.name) for s in signatures for t in s.inputs.values()}
+        self._run = {("", node_name(t.name)) for s in signatures for t in s.outputs.values()}
+        for collection in graph.collection_def.values():  # such as the initialization of the file
+            self._run |= {("", node_name(name)) for name in collection.node_list.value}
+        self._run |= {(name, "") for name in self._captured}
+
+    def find_units_of(self, tensor: str, other: str) -> set[Unit]:
+        """Find the functions, and the nodes outside functions, that run for one tensor only.
+
+        Args:
+            tensor: a tensor of the saver: `save_tensor_name` or `restore_op_name`.
+            other: the other tensor of the saver.
+        """
+        own = self._closure({("", node_name(tensor))})
+        run = self._run | {("", node_name(other))}
+        return own - self._closure(run | (self._needs.keys() - own))
+
+    def find_assets(self) -> set[Origin]:
+        """Find the nodes and objects whose value is the path of an asset, which a loader passes."""
+        found: set[Origin] = set()
+        for asset in self._graph.asset_file_def:
+            node = self._nodes.get(("", node_name(asset.tensor_info.name)))
+            if node is not None and node.op == "Placeholder":
+                found.add(node.name)
+        objects = enumerate(self._graph.object_graph_def.nodes)
+        return found | {index for index, o in objects if o.WhichOneof("kind") == "asset"}
+
+    def find_origins(self, function: str, tensor: str) -> set[Origin]:
+        """Find all sources of a tensor's value, through identities, arguments and variables.
+
+        Args:
+            function: name of the function of the tensor; "" for a tensor outside functions.
+            tensor: name of the tensor.
+        """
+        origins: set[Origin] = set()
+        visited: set[Place] = set()
+        pending = [(function, tensor)]
+        while pending:
+            if (place := pending.pop()) not in visited:
+                visited.add(place)
+                is_argument = place[0] and ":" not in place[1]
+                before, found = self._pass_argument(*place) if is_argument else self._pass(*place)
+                pending += before
+                origins |= found
+        return origins
+
+    def _pass(self, function: str, tensor: str) -> tuple[list[Place], set[Origin]]:
+        """Return the tensors whose values a node passes on, and the origins that are the node."""
+        node = self._nodes.get((function, node_name(tensor)))
+        if node is None or (not function and node.name in self._fed):
+            return [], {None}
+        if node.op == "Identity":
+            return [(function, data_input(node, 0))], set()
+        if function:
+            return [], {None}
+        if node.op == "ReadVariableOp":
+            values = self._find_assigned(node_name(data_input(node, 0)))
+            return [("", value) for value in values], set() if values else {None}
+        return [], {node.name}
+
+    def _pass_argument(self, function: str, argument: str) -> tuple[list[Place], set[Origin]]:
+        """Return the tensors and the objects that are passed as an argument of a function."""
+        names = [entry.name for entry in self.functions[function].signature.input_arg]
+        if argument not in names:
+            return [], {None}
+        index, before, origins = names.index(argument), [], set[Origin]()
+        for caller, node in self._callers.get(function, ()):
+            called = node.attr["f"].func.name if node.op in CALLS else node.op
+            if called == function:
+                before.append((caller, data_input(node, index)))
+            else:
+                origins.add(None)
+        if (captured := self._captured.get(function)) is not None:
+            # The last arguments are captured objects. A caller passes the arguments before them.
+            index -= len(names) - len(captured)
+            origins.add(captured[index] if index >= 0 else None)
+        return before, origins
+
+    def _find_assigned(self, variable: str) -> list[str]:
+        """Find the tensors that are assigned to a variable; [] if more may change the variable."""
+        handle = self._nodes.get(("", variable))
+        if handle is None or variable in self._fed or handle.op != "VarHandleOp":
+            return []
+        handles = [node for node in self._nodes.values() if node.op == "VarHandleOp"]
+        if [_resource(node) for node in handles].count(_resource(handle)) > 1:
+            return []
+        values = []
+        for (function, _), node in self._nodes.items():
+            if function or variable not in map(node_name, _data_inputs(node)):
+                continue
+            if node.op == "AssignVariableOp":
+                values.append(data_input(node, 1))
+            elif node.op not in ("ReadVariableOp", "VarIsInitializedOp"):
+                return []
+        return values
+
+    def _closure(self, units: Iterable[Unit]) -> set[Unit]:
+        """Return the given nodes and functions, and all nodes and functions that they run."""
+        found: set[Unit] = set()
+        pending = [*units]
+        while pending:
+            if (unit := pending.pop()) not in found:
+                found.add(unit)
+                pending += self._needs.get(unit, ())
+        return found
+
+
+def _find_captured(graph: MetaGraph) -> dict[str, list[int]]:
+    """Find the functions that a loader can run, and the objects that each function captures."""
+    library, objects = graph.graph_def.library, graph.object_graph_def
+    found = {name: [*f.bound_inputs] for name, f in objects.concrete_functions.items()}
+    names = [name for node in objects.nodes for name in node.function.concrete_functions]
+    names += [node.bare_concrete_function.concrete_function_name for node in objects.nodes]
+    names += [gradient.gradient_func for gradient in library.gradient]
+    names += [gradient.gradient_func for gradient in library.registered_gradients]
+    # TensorFlow's optimizer replaces a function by another function of the same interface.
+    names += [f.signature.name for f in library.function if "api_implements" in f.attr]
+    return {name: [] for name in names} | found
+
+
+def node_name(tensor: str) -> str:
+    """Return the name of the node of a tensor: "a" for "a:0" and "^a"."""
+    return tensor.lstrip("^").partition(":")[0]
+
+
+def _data_inputs(node: Node) -> list[str]:
+    """Return the inputs of a node without its control inputs."""
+    return [tensor for tensor in node.input if not tensor.startswith("^")]
+
+
+def data_input(node: Node, index: int) -> str:
+    """Return the name of a node's input, or "" if a damaged node lacks this input."""
+    return next(iter(_data_inputs(node)[index : index + 1]), "")
+
+
+def _resource(handle: Node) -> bytes:
+    """Return the name under which the variable of a handle is shared."""
+    name = handle.attr.get("shared_name")
+    return (name.s if name else b"") or handle.name.encode()
+
+
+def _named_functions(node: Node) -> Iterator[str]:
+    """Yield the names of the functions in a node's attributes, such as the body of a loop."""
+    for attribute in node.attr.values():
+        yield attribute.func.name
+        yield from (function.name for function in attribute.list.func)
