@@ -24,10 +24,11 @@ def staged(
 
     Args:
         target: the file or folder to write. Missing parent folders are created.
-        overwrite: whether to replace an existing `target`; False raises FileExistsError. (A folder
-            is missing for the moment between two renames. Its content is complete at any time.)
+        overwrite: whether to replace an existing `target`, or an existing file `beside` it; False
+            raises FileExistsError. (A folder is missing for the moment between two renames. Its
+            content is complete at any time.)
         beside: name of a second file, stored beside `target`. It is moved with `target` if the
-            block wrote it. An old file of this name is deleted.
+            block wrote it. With `overwrite`, an old file of this name is deleted.
         is_folder: whether the block writes a folder.
 
     Yields:
@@ -35,8 +36,8 @@ def staged(
         write intermediate files beside the path.
 
     Raises:
-        FileExistsError: `target` exists before the block or at its end, and `overwrite` is False;
-            or `overwrite` is True, and `target` is a link, a folder instead of a file, or a file
+        FileExistsError: `target` or `beside` exists before the block or at its end, and `overwrite`
+            is False; or `overwrite` is True, and `target` is a link, a folder instead of a file, or a file
             instead of a folder; or `beside` is a folder.
         NotADirectoryError: a parent of `target` is a file.
         ValueError: `overwrite` is neither True nor False.
@@ -45,10 +46,7 @@ def staged(
         raise ValueError(f"overwrite must be True or False; received {overwrite!r}")
     _require_writable(target, overwrite, is_folder)
     other = None if beside is None else target.with_name(beside)
-    if other is not None and other.is_dir():
-        raise FileExistsError(
-            f"{other} is a folder, but the exporter writes a file of this name; remove the folder"
-        )
+    _require_replaceable(other, overwrite)
     created = missing_folders(target.parent)
     work = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}.tmp"
     try:
@@ -56,6 +54,7 @@ def staged(
             work.mkdir(parents=True)
             yield work / target.name
             _require_writable(target, overwrite, is_folder)
+            _require_replaceable(other, overwrite)
             with contextlib.ExitStack() as undo:
                 if other is not None and other.exists():
                     # Move the old golden cases away, and move them back if the export fails.
@@ -178,3 +177,18 @@ def _require_writable(target: pathlib.Path, overwrite: bool, is_folder: bool) ->
         )
     if not overwrite:
         raise FileExistsError(f"{target} exists; choose another path, or overwrite=True")
+
+
+def _require_replaceable(other: pathlib.Path | None, overwrite: bool) -> None:
+    """Raise FileExistsError for a second file that the exporter may not replace."""
+    if other is None or not (other.exists() or other.is_symlink()):
+        return
+    if other.is_dir():
+        raise FileExistsError(
+            f"{other} is a folder, but the exporter writes a file of this name; remove the folder"
+        )
+    if not overwrite:
+        raise FileExistsError(
+            f"{other} exists, and would belong to the new file; choose another path, or "
+            "overwrite=True"
+        )

@@ -73,13 +73,14 @@ def export_onnx(
             one input. The exporter runs the file on up to 3 samples. None: random inputs.
         golden_cases: whether to store golden cases for `keras-norm verify` beside the file, in a
             file of its name and ".golden.npz".
-        overwrite: whether to replace an existing file.
+        overwrite: whether to replace an existing file and its golden cases.
 
     Returns:
         The file written.
 
     Raises:
-        FileExistsError: the file exists, and `overwrite` is False.
+        FileExistsError: the file, or a file at the path of its golden cases, exists, and
+            `overwrite` is False.
         OSError: the file cannot be written: no permission, a full disk.
         UnsupportedOpError: ONNX lacks an operation. The message names the operation and its layers.
         VerificationError: the file runs, and its outputs differ from the model's.

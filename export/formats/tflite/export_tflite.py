@@ -98,13 +98,14 @@ def export_tflite(
         golden_cases: True stores golden cases for `keras-norm verify` beside the file, in a file of
             its name and ".golden.npz". "inside" appends the golden cases to the file, where TFLite
             readers ignore them. False stores no golden cases.
-        overwrite: whether to replace an existing file.
+        overwrite: whether to replace an existing file and its golden cases.
 
     Returns:
         The file written.
 
     Raises:
-        FileExistsError: the file exists, and `overwrite` is False.
+        FileExistsError: the file, or a file at the path of its golden cases, exists, and
+            `overwrite` is False.
         OSError: the file cannot be written: no permission, a full disk.
         UnsupportedOpError: TFLite lacks an operation. The message names the operation and its
             layers.

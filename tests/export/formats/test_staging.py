@@ -54,6 +54,26 @@ def test_a_folder_at_the_path_of_the_second_file_is_refused_before_the_block(tmp
         build()
 
 
+@pytest.mark.parametrize("when", ["before the block", "in the block"])
+def test_a_second_file_is_replaced_with_overwrite_only(tmp_path, when):
+    target, other = tmp_path / "file", tmp_path / "file.golden"
+
+    def build(overwrite):
+        with staged(target, overwrite, beside=other.name) as path:
+            path.write_text("ours")
+            path.with_name(other.name).write_text("ours")
+            if when == "in the block":
+                other.write_text("theirs")
+
+    if when == "before the block":
+        other.write_text("theirs")
+    with pytest.raises(FileExistsError, match=r"golden exists, .* or overwrite=True"):
+        build(overwrite=False)
+    assert (other.read_text(), [*tmp_path.iterdir()]) == ("theirs", [other])
+    build(overwrite=True)
+    assert (target.read_text(), other.read_text()) == ("ours", "ours")
+
+
 def test_a_failure_keeps_folders_that_other_processes_use(tmp_path):
     def build():
         with staged(tmp_path / "made" / "file"):
