@@ -27,6 +27,9 @@ OVERRIDDEN = {
     "_maybe_config_dropout_masks": ["cell", "input_sequence", "input_state"],
 }
 
+# Method of a functional model that refuses inputs of another shape than the model's static shape.
+SHAPE_CHECK = "_assert_input_compatibility"
+
 # Worker scripts of `export.formats`, with the private name of TensorFlow that each script uses. The
 # scripts cannot import this module, because they import nothing from this package.
 WORKERS = dict.fromkeys(

@@ -135,7 +135,7 @@ def make_parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="--step: fail if the model cannot run one timestep at a time; --no-step: write no "
         "step signature; default: write a step signature if the model can run one timestep at a "
-        "time",
+        "time and its number of timesteps is dynamic",
     )
     text = (
         ".npz file of arrays by input name, or .npy file for a model with one input: samples to "

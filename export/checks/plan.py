@@ -238,9 +238,10 @@ def _make_stream(model: keras.Model, samples: Samples, run: Run | None) -> Strea
     except StreamingError as error:
         return str(error)
     rows = samples.batch or STREAMS
-    steps = min(LONGEST_STREAM, *(samples.arrays[name].shape[1] for name in step.sequences))
+    lengths = [samples.arrays[name].shape[1] for name in step.sequences]
+    steps = step.length or min(LONGEST_STREAM, *lengths)
     if run is None:
-        steps, size = min(samples.longest, TIMESTEPS), samples.batch or 1
+        steps, size = min(max(lengths), TIMESTEPS), samples.batch or 1
         rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
     whole = samples.take(range(rows))
     inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in whole.items()}

@@ -16,6 +16,7 @@ from keras_norm.export.model.layer_replacement import (
     where_unmasked,
 )
 from keras_norm.export.signature import TensorSpec
+from keras_norm.keras_internals import nodes_of
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.named_layers import named_layers
@@ -243,6 +244,17 @@ def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimes
         timesteps.append(LayerTimestep(name, layer, names))
         names += timesteps[-1].states
     return timesteps
+
+
+def static_length(model: keras.Model) -> int | None:
+    """Return the number of timesteps of a model's first recurrent layer; None if it is dynamic."""
+    for _, layer in named_layers(model):
+        if isinstance(layer, keras.layers.RNN):
+            # A layer inside a wrapper or a user's layer has no symbolic call.
+            for node in nodes_of(layer)[:1]:
+                length: int | None = node.input_tensors[0].shape[1]
+                return length
+    return None
 
 
 def _state_names(layer: keras.layers.RNN, states: Tensors) -> list[str]:

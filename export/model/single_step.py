@@ -9,7 +9,7 @@ The outputs y_0, y_1, ... are equal to the model's outputs for the whole sequenc
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import keras
@@ -24,18 +24,20 @@ from keras_norm.export.model.layer_timestep import (
     MIXES_TIMESTEPS,
     layer_timesteps,
     reads_single_timesteps,
+    static_length,
 )
 from keras_norm.export.model.reference import Reference, make_reference
 from keras_norm.export.model.verification_inputs import long_case
 from keras_norm.export.runtimes.worker_protocol import run_over_time
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
-from keras_norm.substitution import substituted_functions
+from keras_norm.keras_internals import SHAPE_CHECK
+from keras_norm.named_layers import named_layers
+from keras_norm.substitution import Function, substituted_functions
 from keras_norm.typing import Array, Arrays, Tensor
 
 logger = logging.getLogger("keras_norm.export")
 
-NO_DYNAMIC_TIME = "no input has a dynamic time dimension. Use keras.Input((None, ...))"
 RunStep: TypeAlias = Callable[[Arrays], Mapping[str, Array]]
 # Function that runs a step over whole sequences: (sequences, other inputs and initial states, names
 # of the states) -> outputs.
@@ -45,8 +47,9 @@ RunStream: TypeAlias = Callable[[Arrays, Arrays, list[str]], Arrays]
 class Step:
     """Run one timestep of a model: outputs and new states from inputs and states.
 
-    An input or output (batch, time, ...) of the model becomes one (batch, ...) of the step, if the
-    time of the inputs is dynamic. An output without time is the model's output so far.
+    An input or output (batch, time, ...) of the model becomes one (batch, ...) of the step. The
+    number of timesteps may be dynamic or static. An output without time is the model's output so
+    far.
 
     Each state of a recurrent layer is an input and an output with one name: "<layer>_h" and
     "<layer>_c" for the LSTM, GRU and SimpleRNN families, "<layer>_steps" for the counter of a cell
@@ -65,12 +68,14 @@ class Step:
         inputs: the inputs of one timestep by name, without the states.
         states: the states by name, each (batch, size).
         hidden_states: names of the states that a cell multiplies with a kernel, such as "lstm_h".
-        sequences: names of the inputs with a dynamic time dimension.
-        sequence_outputs: names of the outputs with a dynamic time dimension.
+        sequences: names of the inputs with a time dimension.
+        sequence_outputs: names of the outputs with a time dimension.
+        length: number of timesteps of the model; None if the time is dynamic.
 
     Raises:
-        StreamingError: no input has a dynamic time dimension, or the model has no recurrent layer,
-            or one that runs backward, is stateful, has initial states, or overrides `inner_loop`.
+        StreamingError: no input has the time dimension of a recurrent layer, or the model has no
+            recurrent layer, or one that runs backward, is stateful, has initial states, or
+            overrides `inner_loop`.
         ValueError: the model has no symbolic inputs, because it is subclassed or not built.
 
     Example:
@@ -86,13 +91,20 @@ class Step:
         whole = signature.input_specs(model)
         outputs = dict(zip(signature.output_names(model), model.outputs, strict=True))
         self.model, self._center_kernels = model, center_kernels
-        self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
-        self.sequence_outputs = [n for n, t in outputs.items() if tuple(t.shape[1:2]) == (None,)]
         self._layers = layer_timesteps(model, [*whole, *outputs])
         self.states = {n: spec for layer in self._layers for n, spec in layer.states.items()}
         self.hidden_states = [n for layer in self._layers for n in layer.hidden_states]
+        self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
+        self.length = None if self.sequences else static_length(model)
+        if self.length is not None:
+            self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (self.length,)]
+            outputs = _with_dynamic_time(model, self.sequences)
         if not self.sequences:
-            raise StreamingError(NO_DYNAMIC_TIME)
+            raise StreamingError(
+                "no input has as many timesteps, along axis 1, as a recurrent layer. Use "
+                "keras.Input((None, ...))"
+            )
+        self.sequence_outputs = [n for n, t in outputs.items() if tuple(t.shape[1:2]) == (None,)]
         self.inputs = whole | {
             n: TensorSpec(n, (whole[n].shape[0], *whole[n].shape[2:]), whole[n].dtype)
             for n in self.sequences
@@ -145,7 +157,11 @@ class Step:
             for name, tensor in inputs.items()
         }
         after: dict[str, Tensor] = {}
-        methods = {}
+        methods: dict[keras.layers.Layer, dict[str, Function]] = {}
+        if self.length is not None:
+            nested = (layer for _, layer in named_layers(self.model))
+            for each in filter(lambda layer: isinstance(layer, keras.Model), [self.model, *nested]):
+                methods[each] = {SHAPE_CHECK: lambda *_: None}
         for layer in self._layers:
             methods[layer.layer] = layer.methods(states, after, self._center_kernels)
         with substituted_functions(methods):
@@ -248,7 +264,8 @@ def find_step(
 
     Args:
         model: a functional or a built sequential model.
-        wanted: True if the step is required, False for no step, None for a step if possible.
+        wanted: True if the step is required, False for no step, None for a step if possible and
+            the time is dynamic.
         reference: the model's outputs to compare with; None to compute them for random samples.
         center_kernels: as for `Step`.
 
@@ -265,6 +282,8 @@ def find_step(
         return None
     try:
         step = Step(model, center_kernels=center_kernels)
+        if wanted is None and step.length is not None:
+            raise StreamingError("the number of timesteps is static: pass step=True")
         _verify_step(step, reference)
     except StreamingError as error:
         if wanted:
@@ -272,6 +291,27 @@ def find_step(
         logger.info('model "%s" has no signature step: %s', model.name, error)
         return None
     return step
+
+
+def _with_dynamic_time(model: keras.Model, sequences: Sequence[str]) -> dict[str, Tensor]:
+    """Return symbolic outputs by name, as if the time of some inputs were dynamic.
+
+    Args:
+        model: a functional or a built sequential model.
+        sequences: names of the inputs with a time dimension.
+    """
+    inputs = {}
+    for name, spec in signature.input_specs(model).items():
+        time = [None] if name in sequences else list(spec.shape[1:2])
+        inputs[name] = keras.KerasTensor((spec.shape[0], *time, *spec.shape[2:]), spec.dtype)
+    try:
+        outputs = model.compute_output_spec(signature.pack_inputs(model, inputs))
+    # A layer may raise any error, for example if it reshapes its inputs to a static shape.
+    except Exception as error:
+        raise StreamingError(
+            f"the model does not run with another number of timesteps: {one_line(error)}"
+        ) from error
+    return dict(zip(signature.output_names(model), keras.tree.flatten(outputs), strict=True))
 
 
 def _verify_step(step: Step, reference: Reference | None) -> None:

@@ -40,7 +40,7 @@ def scan(
     """
     xs, carry, like = list(xs), list(carry), list(like)
     if unroll:
-        return _scan_unrolled(step, xs, carry)
+        return scan_unrolled(step, xs, carry)
     if keras.backend.backend() != "tensorflow":
         last, ys = ops.scan(step, carry, xs)
         return last, list(ys)
@@ -51,7 +51,14 @@ def scan(
     return tensorflow_scan.scan_by_block(step, xs, carry, like, independent_rows)
 
 
-def _scan_unrolled(step: ScanStep, xs: Tensors, carry: Tensors) -> tuple[Tensors, Tensors]:
+def scan_unrolled(step: ScanStep, xs: Tensors, carry: Tensors) -> tuple[Tensors, Tensors]:
+    """Run a recurrence without a loop: the graph repeats the operations of every timestep.
+
+    Args:
+        step: as for `scan`.
+        xs: as for `scan`, with a static time.
+        carry: as for `scan`.
+    """
     steps = []
     for t in range(xs[0].shape[0]):
         carry, ys = step(carry, [x[t] for x in xs])

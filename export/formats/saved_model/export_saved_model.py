@@ -79,7 +79,8 @@ def export_saved_model(
         version: an integer of at least 1. The exporter then writes `path/VERSION/`, the layout
             that TensorFlow Serving polls. None writes `path`.
         step: whether to write the step signature, which is tested before it is written. None writes
-            it if the model runs forward in time, and otherwise logs the reason at the level INFO.
+            it if the model runs forward in time and its number of timesteps is dynamic, and
+            otherwise logs the reason at the level INFO.
         signatures: more signatures by name. A signature is a function from a dict of the model's
             inputs by name to a dict of tensors, or a `tf.function` with its own `input_signature`.
         samples: real test inputs: arrays (samples, ...) by input name, or an array for a model with

@@ -10,6 +10,7 @@ from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOp
 from keras_norm.export.formats.refusals import name_layers
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.formats.tflite.quantization import log_float32
+from keras_norm.export.formats.tflite.tflite_loop import LONGEST_UNROLLED
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Json
@@ -31,9 +32,9 @@ def refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str | 
     if loops:
         raise ValueError(
             f'quantize="{quantize}" cannot convert the loop of {name_layers(model, loops)}. Export '
-            'the step signature only, signature="step"; or build the layer with unroll=True and a '
-            "static number of timesteps, keras.Input((timesteps, features)); or choose "
-            'quantize="dynamic"'
+            'the step signature only, signature="step"; or choose quantize="dynamic"; or build the '
+            f"model with a static number of timesteps of at most {LONGEST_UNROLLED}, "
+            "keras.Input((timesteps, ...)), and copy the weights (set_weights)"
         )
 
 

@@ -23,8 +23,9 @@ from keras_norm.export.formats.tflite.quantization import (
     calibration_data,
     read_representative,
     verify_useful,
+    warn_of_cost,
 )
-from keras_norm.export.formats.tflite.tflite_loop import TFLITE_FUNCTIONS
+from keras_norm.export.formats.tflite.tflite_loop import INTEGER_FUNCTIONS, TFLITE_FUNCTIONS
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.formats.verification import (
     make_golden_cases,
@@ -82,10 +83,12 @@ def export_tflite(
             "dynamic" stores the weights in 8 bits and quantizes activations at run time. "int8"
             computes in 8 bits throughout. "int16x8" computes with weights in 8 bits and activations
             in 16 bits. "int8" and "int16x8" keep the types of Keras' inputs and outputs. For whole
-            sequences "int8" and "int16x8" support recurrent layers with `unroll=True` only. The
-            error of 8 bits depends on the model. On random inputs the outputs must be finite. On
-            `samples` the root mean square of the errors must be at most a quarter of the output's
-            standard deviation, as in `keras_norm.export.check`.
+            sequences they need a static number of timesteps, at most 128, because the file repeats
+            the operations of recurrent layers for every timestep. A warning says if the file is
+            larger or slower than with "dynamic". The error of 8 bits depends on the model. On
+            random inputs the outputs must be finite. On `samples` the root mean square of the
+            errors must be at most a quarter of the output's standard deviation, as in
+            `keras_norm.export.check`.
         samples: real, complete samples like the model's later inputs: arrays by input name, or one
             array for a model with one input. The file is run on up to three samples instead of
             random inputs. "int8" and "int16x8" need a few hundred samples, and take the scales of
@@ -93,7 +96,8 @@ def export_tflite(
             states that occur while the samples stream through the model. "dynamic" is tested on the
             samples if they are given.
         step: whether to write the step signature beside `serving_default`, as for
-            `export_saved_model`. None writes it if the model supports it. "int8" and "int16x8" have
+            `export_saved_model`. None writes it if the model supports it and its number of
+            timesteps is dynamic. "int8" and "int16x8" have
             no step signature beside `serving_default`: samples of whole sequences have no states.
         golden_cases: True stores golden cases for `keras-norm verify` beside the file, in a file of
             its name and ".golden.npz". "inside" appends the golden cases to the file, where TFLite
@@ -118,7 +122,8 @@ def export_tflite(
         ValueError: the model has no fixed inputs, a weight that is NaN, a text input, a stateful
             layer, or a layer that computes in float16 or bfloat16; `quantize` is "dynamic" without
             `samples` for a model with statistics of every timestep; `quantize` is "int8" or
-            "int16x8", and the model has a loop or `samples` is None; `signature`, `quantize` or
+            "int16x8", and the number of timesteps is dynamic or larger than 128, or `samples` is
+            None; `signature`, `quantize` or
             `golden_cases` is unknown; two of the arguments `signature`, `quantize` and `step`
             exclude each other; `path` does not end in ".tflite".
 
@@ -168,7 +173,8 @@ def export_tflite(
             reference = make_reference(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
             converted = pathlib.Path(folder, "model.tflite")
-            with portable_layers(model, TFLITE_FUNCTIONS, one_lookup=step_only):
+            functions = INTEGER_FUNCTIONS if quantize in INTEGERS else TFLITE_FUNCTIONS
+            with portable_layers(model, functions, one_lookup=step_only):
                 # `center_kernels` subtracts the row means from the kernels of LayerNorm. The file
                 # stores the results once for both signatures.
                 stepper = find_step(model, step_only or step, reference, center_kernels=True)
@@ -184,7 +190,7 @@ def export_tflite(
                 "quantize": quantize,
                 "signatures": signatures,
             }
-            products = None
+            products = looped = None
             if quantize in INTEGERS and representative is not None:
                 arrays, batch = calibration_data(representative, streamed, quantize)
                 calibration = pathlib.Path(folder, "calibration")
@@ -193,9 +199,13 @@ def export_tflite(
                 products = file.with_name("products.tflite")
                 options["products"] = str(products)
             convert(model, converter, options)
+            if quantize in INTEGERS and not step_only and _has_loop(model):
+                looped = _convert_dynamic(model, converter, pathlib.Path(folder, "looped"))
         shutil.copyfile(converted, file)
         if quantize is not None and representative is not None:
             verify_useful(model, file, quantize, representative, streamed, products)
+        if quantize is not None and looped is not None:
+            warn_of_cost(file, looped, quantize, reference.cases[0][0].inputs)
         outputs = {}
         if not step_only:
             outputs[SERVING_DEFAULT] = verify_file(file, TFLiteRunner, reference, quantize)
@@ -210,6 +220,24 @@ def export_tflite(
             )
             write_golden_cases(file, cases, inside=golden_cases == "inside")
     return target
+
+
+def _has_loop(model: keras.Model) -> bool:
+    """Return whether a recurrent layer of the model runs in a loop."""
+    layers = (layer for _, layer in named_layers(model))
+    return any(isinstance(layer, keras.layers.RNN) and not layer.unroll for layer in layers)
+
+
+def _convert_dynamic(
+    model: keras.Model, converter: WorkerProcess, folder: pathlib.Path
+) -> pathlib.Path:
+    """Convert a model with quantize="dynamic" and loops, to compare the size and the latency."""
+    path = folder.with_suffix(".tflite")
+    with portable_layers(model, TFLITE_FUNCTIONS):
+        write_saved_model(model, folder)
+    options = {"saved_model": str(folder), "path": str(path), "signatures": [SERVING_DEFAULT]}
+    convert(model, converter, {**options, "quantize": "dynamic"})
+    return path
 
 
 def _refuse_combination(signature: str | None, quantize: str | None, step: bool | None) -> None:

@@ -34,6 +34,8 @@ QUANTIZE = (None, "float16", *EIGHT_BITS)
 # Value of `quantize` for a file that computes in integers -> bits of the file's activations.
 INTEGERS = {"int8": 8, "int16x8": 16}
 BATCH = 32
+# Number of timed calls for the latency of a file.
+CALLS = 20
 
 
 def read_representative(
@@ -219,6 +221,42 @@ def verify_useful(
             100 * _error(worst),
             finer,
         )
+
+
+def warn_of_cost(file: pathlib.Path, dynamic: pathlib.Path, quantize: str, inputs: Arrays) -> None:
+    """Log a warning if an unrolled file is larger or slower than the file with "dynamic".
+
+    Args:
+        file: the unrolled file.
+        dynamic: the file of the same model with quantize="dynamic" and loops.
+        quantize: quantization of `file`, as for `export_tflite`.
+        inputs: one test input of the model.
+    """
+    size, other_size = (path.stat().st_size for path in (file, dynamic))
+    seconds, other_seconds = (_shortest_call(path, inputs) for path in (file, dynamic))
+    worse = ["larger"] * (size > other_size) + ["slower"] * (seconds > other_seconds)
+    if worse:
+        logger.warning(
+            'the file with quantize="%s" is %s than with quantize="dynamic" (%.0f kB, %.2g ms; '
+            '"dynamic": %.0f kB, %.2g ms): it repeats the operations of its recurrent layers for '
+            'every timestep. Choose "dynamic" if the device computes in float32 too',
+            quantize,
+            " and ".join(worse),
+            size / 1e3,
+            1e3 * seconds,
+            other_size / 1e3,
+            1e3 * other_seconds,
+        )
+
+
+def _shortest_call(path: pathlib.Path, inputs: Arrays) -> float:
+    """Return the seconds of the fastest of some calls of a file, after a first call."""
+    seconds = []
+    with TFLiteRunner(path) as run:
+        for _ in range(1 + CALLS):
+            run(inputs)
+            seconds.append(run.seconds())
+    return min(seconds[1:])
 
 
 def _run_all(run: Runner, samples: Samples, step: Step | None = None) -> Arrays:

@@ -305,11 +305,74 @@ def test_step_must_be_none_true_or_false():
         find_step(one_layer(keras.layers.SimpleRNN(2)), "yes")
 
 
-def test_a_static_time_dimension_has_no_step():
-    inputs = keras.Input((5, 3))
-    model = keras.Model(inputs, keras_norm.LayerNormLSTM(2)(inputs))
-    with pytest.raises(StreamingError, match="no input has a dynamic time dimension"):
-        Step(model)
+def static(layer, time=TIME):
+    """A model of static length with a nested model, a mask, an output sequence and a last output.
+
+    The output `last` has as many columns as the model has timesteps.
+    """
+    inputs = keras.Input((time, 3), name="x")
+    tags = keras_norm.LayerNormSimpleRNN(time, return_sequences=True, name="hidden")
+    masked = [keras.Input((time, 3)), keras.layers.Masking(), tags]
+    tags = keras.Sequential(masked, name="tags")(inputs)
+    return randomized(keras.Model(inputs, [tags, layer(tags)]))
+
+
+def test_a_model_of_static_length_runs_timestep_by_timestep(tmp_path):
+    model = static(keras.layers.GRU(TIME, name="last"))
+    step = Step(model)
+    assert (step.sequences, step.sequence_outputs) == (["x"], ["tags"])
+    x = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    x[0, 4:] = 0.0
+    found = run_by_steps(step, step.joined, {"x": x})
+    whole = KerasRunner(model)({"x": x})
+    models.assert_same({"tags": found["tags"], "last": found["last"][:, -1]}, whole)
+    with pytest.raises(ValueError, match=r"shape=\(None, 6, 3\)"):
+        model(x[:, :1])  # the model itself still refuses other lengths
+    files = [
+        export_saved_model(model, tmp_path / "served", step=True),
+        export_tflite(model, tmp_path / "step.tflite", signature="step"),
+    ]
+    report = check(model, files, x, batch_sizes=[BATCH])
+    assert report, report.failures
+    assert [a.property("streaming").status for a in report.artifacts] == ["pass"] * 3
+
+
+def test_an_export_of_a_model_of_static_length_has_a_step_only_on_request(caplog):
+    with caplog.at_level("INFO", "keras_norm.export"):
+        assert find_step(static(keras.layers.GRU(2))) is None
+    assert "the number of timesteps is static: pass step=True" in caplog.text
+
+
+class OfStaticLength(keras.layers.Layer):
+    """Refuses other lengths than `TIME`."""
+
+    def call(self, x):
+        if x.shape[1] != TIME:
+            raise ValueError(f"there must be {TIME} timesteps")
+        return x
+
+
+@pytest.mark.parametrize(
+    ("layer", "message"),
+    [
+        (keras.layers.Reshape((3 * TIME,)), "does not run on one timestep"),
+        (OfStaticLength(), "another number of timesteps: there must be 6 timesteps"),
+        (lambda x: keras.ops.mean(x, axis=1), "mixes timesteps"),
+    ],
+    ids=["reshape", "length", "mean"],
+)
+def test_a_model_of_static_length_that_mixes_timesteps_has_no_step(layer, message):
+    recurrent = keras.layers.SimpleRNN(3, return_sequences=True)
+    inputs = keras.Input((TIME, 3))
+    with pytest.raises(StreamingError, match=message):
+        find_step(keras.Model(inputs, layer(recurrent(inputs))), True)
+
+
+def test_inputs_without_the_time_of_a_recurrent_layer_have_no_step():
+    inputs = keras.Input((TIME, 3))
+    halves = keras.layers.Conv1D(3, 2, strides=2)(inputs)
+    with pytest.raises(StreamingError, match="no input has as many timesteps, along axis 1, as"):
+        Step(keras.Model(inputs, keras.layers.SimpleRNN(2)(halves)))
 
 
 def test_a_layer_with_initial_states_other_than_zeros_has_no_step():

@@ -26,23 +26,13 @@ def data():
 
 @pytest.fixture(scope="module")
 def trained(data):
-    """Train an unrolled recurrence with LayerNorm to an accuracy of more than 0.8."""
+    """Train a recurrence of static length with LayerNorm to an accuracy of more than 0.8."""
     x, _, y, _ = data
     inputs = keras.Input((8, 8), name="rows")
-    hidden = keras_norm.LayerNormSimpleRNN(32, unroll=True)(inputs)
+    hidden = keras_norm.LayerNormSimpleRNN(32, name="hidden")(inputs)
     model = keras.Model(inputs, keras.layers.Dense(10, activation="softmax")(hidden))
     model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
     model.fit(x, y, 64, 3, verbose=0)
-    return model
-
-
-@pytest.fixture(scope="module")
-def streaming(trained):
-    """Copy the trained weights to a model for sequences of any length."""
-    inputs = keras.Input((None, 8), name="rows")
-    hidden = keras_norm.LayerNormSimpleRNN(32, name="hidden")(inputs)
-    model = keras.Model(inputs, keras.layers.Dense(10, activation="softmax")(hidden))
-    model.set_weights(trained.get_weights())
     return model
 
 
@@ -50,9 +40,12 @@ def accuracy(probabilities, labels):
     return (probabilities.argmax(-1) == labels).mean()
 
 
-def test_an_unrolled_recurrence_in_8_bits_keeps_its_accuracy(tmp_path, trained, data):
+def test_a_trained_model_of_static_length_in_8_bits_keeps_its_accuracy(
+    tmp_path, trained, data, caplog
+):
     x, x_test, _, y_test = data
     path = export_tflite(trained, tmp_path / "m.tflite", quantize="int8", samples=x[:50])
+    assert caplog.messages[-1].startswith('the file with quantize="int8" is larger')
     with TFLiteRunner(path) as run:
         (actual,) = run({"rows": x_test}).values()
         assert run.inputs["rows"].dtype == "float32"
@@ -67,30 +60,30 @@ def test_an_unrolled_recurrence_in_8_bits_keeps_its_accuracy(tmp_path, trained, 
     ("quantize", "lost", "off"), [("int8", 0.02, 0.05), ("int16x8", 0.01, 0.01)]
 )
 def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
-    tmp_path, streaming, data, quantize, lost, off, monkeypatch
+    tmp_path, trained, data, quantize, lost, off, monkeypatch
 ):
     monkeypatch.setattr(plan, "TIMESTEPS", 100)
     x, x_test, _, y_test = data
     path = tmp_path / "m.tflite"
-    export_tflite(streaming, path, signature="step", quantize=quantize, samples=x[:100])
+    export_tflite(trained, path, signature="step", quantize=quantize, samples=x[:100])
     with TFLiteRunner(path, "step") as run:
-        (actual,) = Step(streaming).over_time(run, {"rows": x_test}).values()
+        (actual,) = Step(trained).over_time(run, {"rows": x_test}).values()
         assert run.signatures() == ["step"]
         assert {spec.dtype for spec in run.inputs.values()} == {"float32"}
-    expected = streaming.predict(x_test, verbose=0)
+    expected = trained.predict(x_test, verbose=0)
     assert accuracy(actual, y_test) > accuracy(expected, y_test) - lost
     assert np.sqrt(np.mean((actual - expected) ** 2)) < off
-    report = check(streaming, path, x_test[:40], batch_sizes=[3], lengths=[8])
+    report = check(trained, path, x_test[:40], batch_sizes=[3])
     assert report.passed  # by the rule of the exporter
     assert not [result for result in report.artifacts if "OpenVINO" in result.name]
 
 
-def test_scales_are_measured_on_inputs_and_states_of_running_streams(streaming, data):
+def test_scales_are_measured_on_inputs_and_states_of_running_streams(trained, data):
     rows = data[0][:5]
-    samples = quantization.read_representative(streaming, "int8", rows)
-    arrays, batch = quantization.calibration_data(samples, Step(streaming), "int16x8")
+    samples = quantization.read_representative(trained, "int8", rows)
+    arrays, batch = quantization.calibration_data(samples, Step(trained), "int16x8")
     np.testing.assert_array_equal(arrays["rows"], rows.transpose(1, 0, 2).reshape(-1, 8))
-    layer = streaming.get_layer("hidden")
+    layer = trained.get_layer("hidden")
     states = arrays["hidden_h"].reshape(8, 5, 32)
     assert batch == 1
     assert not states[0].any()
@@ -165,12 +158,63 @@ def test_samples_with_equal_outputs_are_refused(tmp_path):
         )
 
 
-@pytest.mark.parametrize("layer", [keras_norm.LayerNormGRU, keras.layers.LSTM])
-def test_a_loop_in_8_bits_is_refused_with_the_layer_and_advice(tmp_path, layer):
-    inputs = keras.Input((None, 3), name="x")
+def test_layers_of_static_length_run_without_a_loop_in_integers(tmp_path):
+    inputs = keras.Input((4, 3), name="x")
+    layers = {
+        "keras": keras.layers.SimpleRNN(4, return_sequences=True),
+        "both": keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4)),
+        "cells": keras.layers.RNN([keras.layers.SimpleRNNCell(4) for _ in range(2)]),
+    }
+    masked = keras.layers.Masking()(inputs)
+    model = keras.Model(inputs, {name: layer(masked) for name, layer in layers.items()})
+    x = np.random.default_rng(0).normal(size=(40, 4, 3)).astype("float32")
+    x[::3, 2:] = 0.0
+    path = export_tflite(model, tmp_path / "m.tflite", quantize="int16x8", samples=x)
+    expected = model.predict(x, verbose=0)
+    with TFLiteRunner(path) as run:
+        assert "WHILE" not in run.ops()
+        for name, actual in run({"x": x}).items():
+            error = np.sqrt(np.mean((actual - expected[name]) ** 2))
+            assert error < 0.02 * expected[name].std(), name
+
+
+@pytest.mark.parametrize(
+    ("sizes", "seconds", "message"),
+    [
+        ((400, 66), (0.76e-3, 0.18e-3), "is larger and slower than"),
+        ((400, 66), (0.1e-3, 0.18e-3), "is larger than"),
+        ((60, 66), (0.1e-3, 0.18e-3), None),
+    ],
+)
+def test_a_file_that_is_larger_or_slower_than_dynamic_logs_a_warning(
+    tmp_path, monkeypatch, caplog, sizes, seconds, message
+):
+    files = {tmp_path / "int8.tflite": sizes[0], tmp_path / "dynamic.tflite": sizes[1]}
+    for file, size in files.items():
+        file.write_bytes(bytes(1000 * size))
+    durations = dict(zip(files, seconds, strict=True))
+    monkeypatch.setattr(quantization, "_shortest_call", lambda path, inputs: durations[path])
+    quantization.warn_of_cost(*files, "int8", {})
+    assert len(caplog.messages) == (message is not None)
+    if message == "is larger and slower than":
+        assert caplog.messages[0].startswith(
+            'the file with quantize="int8" is larger and slower than with quantize="dynamic" '
+            '(400 kB, 0.76 ms; "dynamic": 66 kB, 0.18 ms): it repeats the operations'
+        )
+    assert message is None or message in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    ("layer", "time"), [(keras_norm.LayerNormGRU, None), (keras.layers.LSTM, 129)]
+)
+def test_a_dynamic_or_long_loop_in_8_bits_is_refused_with_the_layer_and_advice(
+    tmp_path, layer, time
+):
+    inputs = keras.Input((time, 3), name="x")
     model = keras.Model(inputs, layer(4, name="looped")(inputs))
-    with pytest.raises(ValueError, match=r'loop of layer "looped" \(\w+\)\. .* unroll=True'):
-        export_tflite(model, tmp_path / "m.tflite", quantize="int8", samples=np.ones((4, 5, 3)))
+    samples = np.ones((4, time or 5, 3))
+    with pytest.raises(ValueError, match=r'loop of layer "looped" \(\w+\)\. .* of at most 128, '):
+        export_tflite(model, tmp_path / "m.tflite", quantize="int8", samples=samples)
     assert list(tmp_path.iterdir()) == []
 
 
