@@ -37,8 +37,8 @@ def staged(
 
     Raises:
         FileExistsError: `target` or `beside` exists before the block or at its end, and `overwrite`
-            is False; or `overwrite` is True, and `target` is a link, a folder instead of a file, or a file
-            instead of a folder; or `beside` is a folder.
+            is False; or `overwrite` is True, and `target` is a link, a folder instead of a file, or
+            a file instead of a folder; or `beside` is a folder.
         NotADirectoryError: a parent of `target` is a file.
         ValueError: `overwrite` is neither True nor False.
     """
