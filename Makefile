@@ -29,7 +29,7 @@ GPU_STAMP := build/gpu/.installed
 .PHONY: demo test test-all test-jax test-torch test-compat dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-gpu bench-quick report-picture axes-picture experiments clean
 
 demo: $(DEMO)
-	$(BIN)/python -m examples.digits
+	@$(BIN)/python -m examples.digits
 
 # test leaves out the tests that are marked slow: whole programs, studies, servers. test-all runs them too.
 test: $(STAMP)
@@ -126,11 +126,12 @@ clean:
 $(DEMO): EXTRA = demo
 $(STAMP): EXTRA = dev
 $(DEMO) $(STAMP): pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "keras_norm needs Python 3.11 or newer; set PYTHON=python3.11, say")'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[$(EXTRA)]'
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "keras_norm needs Python 3.11 or newer; set PYTHON=python3.11, say")'
+	@echo "Installing the dependencies in .venv"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --editable '.[$(EXTRA)]'
+	@touch $@
 
 # PyTorch has an environment of its own: it is large, and only these targets need it.
 $(TORCH_STAMP): pyproject.toml

@@ -132,6 +132,8 @@ def _require_data(
         raise ValueError(f"{data[0]}: give at least {least} samples. Received {sum(counts)}.")
     for path, count in zip(labels, counts, strict=False):
         for header in read_headers(path).values():
+            if header.dtype.kind not in "biuf":
+                raise ValueError(f"{path}: labels must be numbers. Received {header.dtype}.")
             if header.shape[:1] != (count,):
                 raise ValueError(
                     f"{path}: labels need one row for each of the {count} samples. Received shape "

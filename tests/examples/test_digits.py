@@ -19,15 +19,20 @@ def test_the_demo_passes_its_checks_and_writes_its_files(tmp_path, capsys, monke
     assert set(layers) == set(digits.LAYERS)
     monkeypatch.setattr(digits, "LAYERS", layers)
     monkeypatch.setattr(digits, "EXPORTED", ("BN-LSTM",))
-    assert digits.main(["--epochs", "1", "--out", str(tmp_path / "demo")]) == 0
+    monkeypatch.chdir(tmp_path)
+    assert digits.main(["--epochs", "1", "--out", "demo"]) == 0
     folder = tmp_path / "demo" / "bn_lstm"
     assert (folder / "saved_model" / "saved_model.pb").is_file()
     assert (folder / "model.tflite").is_file()
     assert "PASS" in (folder / "report.html").read_text()
     assert (tmp_path / "demo" / "learning_curves.png").is_file()
     printed = capsys.readouterr().out
-    for words in ("LN-LSTM: ", "BN-LSTM: ", "after 45 steps"):
+    for words in ("LN-LSTM: ", "BN-LSTM: ", "after 45 steps", "  PASS: 2 artifacts equal"):
         assert words in printed
+    # The output ends with the paths to open, and does not fill the screen.
+    lines = printed.splitlines()
+    assert lines[-2:] == ["demo/learning_curves.png", "demo/bn_lstm/report.html"]
+    assert len(lines) < 12
 
 
 @pytest.mark.parametrize("name", digits.LAYERS)

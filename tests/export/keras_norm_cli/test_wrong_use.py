@@ -74,6 +74,7 @@ EARLY = [
     ((*CHECK, "--labels", "{}/nowhere.npz"), "nowhere.npz: no such file"),
     ((*CHECK, "{}/data.npy", "--labels", "{}/labels.npz"), "one file of labels for each of the 2"),
     ((*CHECK, "--labels", "{}/four.npy"), "labels need one row for each of the 8 samples"),
+    ((*CHECK, "--labels", "{}/dates.npy"), "labels must be numbers. Received datetime64[s]"),
     ((*CHECK, "--rtol", "-1"), "--rtol: must be a finite number, 0 or larger; received -1"),
     ((*CHECK, "--rtol", "1"), "--rtol: must be below 1"),
     ((*CHECK, "--atol", "much"), "--atol: must be a finite number, 0 or larger; received much"),
