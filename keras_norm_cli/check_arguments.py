@@ -90,7 +90,7 @@ def _require_model(path: pathlib.Path) -> None:
 
 
 def _require_artifact(path: pathlib.Path) -> None:
-    if path.suffix == ".keras":
+    if path.suffix in (".keras", ".h5"):
         raise ValueError(
             f"{path} is a Keras model, not an exported file. Export it: keras-norm export. To "
             "compare two models: keras-norm compare."

@@ -65,7 +65,8 @@ def verify(
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"path must be the path of an exported file; received {path!r}")
     if not isinstance(golden_cases, str | os.PathLike | GoldenCases | None):
-        raise ValueError(f"golden_cases must be the path of a file; received {golden_cases!r}")
+        received = type(golden_cases).__name__
+        raise ValueError(f"golden_cases must be the path of a file; received {received}")
     if run is not None and not callable(run):
         raise ValueError(f"run must be a function of a signature and inputs; received {run!r}")
     path = resolve_version(pathlib.Path(path))

@@ -153,7 +153,7 @@ def test_a_damaged_file_does_not_load(copied):
         ([b"m.tflite"], "path must be the path of an exported file; received b'm.tflite'"),
         (["empty", golden_cases()], "empty is not a SavedModel: it has neither saved_model.pb nor"),
         (["a*", golden_cases()], r"TensorFlow reads \* in the path of a SavedModel as a pattern"),
-        (["m.tflite", 3], "golden_cases must be the path of a file; received 3"),
+        (["m.tflite", 3], "golden_cases must be the path of a file; received int"),
         (["m.tflite", None, "run"], "run must be a function of a signature and inputs"),
     ],
 )
