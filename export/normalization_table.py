@@ -10,16 +10,29 @@ from rich.text import Text
 
 from keras_norm.export import signature
 from keras_norm.export.checks.train_inference_gap import moving_statistics
+from keras_norm.export.compare.samples import Samples
+from keras_norm.export.input_sizes import measure_input_sizes
 from keras_norm.export.report.tables import add_row, breakable, new_table, plain
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
+# From this coefficient of variation on, the table of input sizes has an advice. The sizes of
+# independent normal features have 1 / sqrt(2 * features): 0.25 for 8 features, 0.18 for 16.
+SPREAD = 0.3
+ADVICE = (
+    "{layer}: the inputs differ in size, and {norm} in {slot} removes this difference. If the size "
+    'matters, put keras.layers.Dense(16, "tanh") before the layer, or leave {slot} out. Compare '
+    'both with this model: see the guide "Inputs with few features, or whose scale matters".'
+)
 
-def summary_tables(model: keras.Model) -> Iterator[RenderableType]:
+
+def summary_tables(model: keras.Model, samples: Samples | None = None) -> Iterator[RenderableType]:
     """Make the tables of `keras-norm inspect`: inputs and outputs, and normalization layers.
 
     Args:
         model: a functional or Sequential model.
+        samples: samples of its inputs, for a table of the sizes that norms remove; None for no
+            table.
 
     Yields:
         Renderables for `rich.console.Console.print`.
@@ -54,6 +67,30 @@ def summary_tables(model: keras.Model) -> Iterator[RenderableType]:
         known = "-" if epsilon is None else f"{epsilon:g}"
         add_row(table, titled, _describe_axes(layer), known, _statistics(layer))
     yield table
+    if samples is not None:
+        yield from _tables_of_input_sizes(model, samples)
+
+
+def _tables_of_input_sizes(model: keras.Model, samples: Samples) -> Iterator[RenderableType]:
+    """Make the table of the input sizes that norms of W x remove, and the advice below it."""
+    measured = measure_input_sizes(model, samples)
+    if not measured:
+        yield Text("No norm of W x removes the size of the model's inputs.")
+        return
+    table = new_table(
+        "Size of x at a timestep, which a norm of W x removes",
+        Column("layer, and its norm", overflow="fold"),
+        Column("5 % are below", justify="right"),
+        Column("5 % are above", justify="right"),
+        Column("deviation / mean", justify="right"),
+    )
+    for sizes in measured:
+        titled = Text.assemble(breakable(sizes.layer), "\n", (f"{sizes.norm}, {sizes.slot}", "dim"))
+        add_row(table, titled, f"{sizes.low:.2g}", f"{sizes.high:.2g}", f"{sizes.spread:.2f}")
+    yield table
+    for sizes in measured:
+        if sizes.spread >= SPREAD:
+            yield plain(ADVICE.format(layer=sizes.layer, norm=sizes.norm, slot=sizes.slot))
 
 
 def _describe_axes(layer: keras.Layer) -> str:

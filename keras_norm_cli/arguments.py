@@ -229,5 +229,10 @@ def make_parser() -> argparse.ArgumentParser:
         "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
     )
 
-    command("inspect", "list a model's normalization layers, inputs and outputs")
+    inspect = command("inspect", "list a model's normalization layers, inputs and outputs")
+    text = (
+        ".npz file of arrays by input name, or .npy file for a model with one input: also list how "
+        "much the inputs differ in size, where a norm of W x removes the size"
+    )
+    npz(inspect, "--data", text)
     return parser

@@ -161,15 +161,19 @@ def convert(args: argparse.Namespace) -> None:
 
 
 def inspect(args: argparse.Namespace) -> None:
-    """Print a model's normalization layers, inputs and outputs.
+    """Print a model's normalization layers, inputs and outputs, and the sizes of its inputs.
 
     Args:
-        args: `model` of the command line.
+        args: `model` and `data` of the command line.
 
     Raises:
-        ValueError: the file cannot be loaded.
+        ValueError: the file cannot be loaded, or the data do not fit the inputs.
     """
-    rich.console.Console().print(*summary_tables(load_model(args.model)), sep="\n")
+    model = load_model(args.model)
+    specs = input_specs(model)
+    samples = read_samples(specs, read_inputs(args.data, specs)) if args.data else None
+    rich.console.Console().print(*summary_tables(model, samples), sep="
+")
 
 
 def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:

@@ -110,19 +110,30 @@ class Slots:
             config["beta_initializer"] = initializer.for_cell(units, gate)
         return True
 
+    def scale_remover(self) -> tuple[str, type[keras.layers.Layer]] | None:
+        """Return the slot and the class of a per-sample norm of W x, which removes the scale of x.
+
+        With norm_form="joint" the norms are of W x + U h, so the scale of x relative to h stays.
+        """
+        for slot in KERNEL_SLOTS:
+            cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
+            if not issubclass(cls, StatisticsNormalization):
+                return slot, cls
+        return None
+
     def warn_of_few_features(self, features: int) -> None:
         """Warn if the inputs x have few features, and the cell has a per-sample norm of W x.
 
         Such a norm removes the scale of x: with one feature, only the sign of x is left.
         """
-        for slot in KERNEL_SLOTS:
-            cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))
-            if features < MIN_FEATURES and not issubclass(cls, StatisticsNormalization):
-                others = [f"'{other}': ..." for other in self.widths if other not in KERNEL_SLOTS]
-                norm = f"{{{', '.join(others)}}}"
-                given = {"features": features, "norm": cls.__name__, "slot": slot}
-                warnings.warn(FEW_FEATURES_WARNING.format(**given, others=norm), stacklevel=2)
-                return
+        remover = self.scale_remover()
+        if remover is None or features >= MIN_FEATURES:
+            return
+        slot, cls = remover
+        others = [f"'{other}': ..." for other in self.widths if other not in KERNEL_SLOTS]
+        norm = f"{{{', '.join(others)}}}"
+        given = {"features": features, "norm": cls.__name__, "slot": slot}
+        warnings.warn(FEW_FEATURES_WARNING.format(**given, others=norm), stacklevel=2)
 
     def create_layers(
         self, dtype: keras.DTypePolicy, trainable: bool

@@ -69,6 +69,15 @@ def test_inspect_lists_norms_inside_cells_with_their_statistics(run):
     assert "timesteps: 3/5" in text
 
 
+def test_inspect_reads_data_for_the_sizes_of_the_inputs(run, tmp_path):
+    status, out, err = run("inspect", "{}/digits.keras", "--data", "{}/data.npz")
+    assert (status, err) == (0, "")
+    assert "No norm of W x removes the size of the model's inputs." in out
+    np.savez(tmp_path / "wide.npz", x=np.zeros((8, 3, 4)))
+    assert "x" in refused(run("inspect", "{}/digits.keras", "--data", tmp_path / "wide.npz"))
+    assert "missing" in refused(run("inspect", "{}/digits.keras", "--data", "missing.npz"))
+
+
 def test_a_npy_file_is_read_for_a_model_with_one_input(run, tmp_path):
     check = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npy")
     status, out, _ = run(*check, "--labels", "{}/labels.npy")
@@ -81,6 +90,7 @@ def test_a_npy_file_is_read_for_a_model_with_one_input(run, tmp_path):
         ("check", tmp_path / "two.keras", "{}/right", "--data", "{}/data.npy"),
         ("export", tmp_path / "two.keras", "--to", tmp_path / "two", "--samples", "{}/data.npy"),
         ("recalibrate", tmp_path / "two.keras", "--data", "{}/data.npy", "--to", "new.keras"),
+        ("inspect", tmp_path / "two.keras", "--data", "{}/data.npy"),
     ):
         assert "has one array, but the model has 2 inputs" in refused(run(*command))
 

@@ -1,0 +1,123 @@
+"""Measure the sizes of a model's inputs, where a norm of W x in a recurrent layer removes them."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_norm.export.compare.samples import Samples
+from keras_norm.export.signature import pack_inputs
+from keras_norm.keras_internals import nodes_in_order
+from keras_norm.named_layers import named_layers
+from keras_norm.rnn.cell import NormCell
+from keras_norm.substitution import substituted_functions
+from keras_norm.typing import Array, Tensor, Tensors
+
+MAX_SAMPLES = 128
+BATCH = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class InputSizes:
+    """The Euclidean sizes of a recurrent layer's inputs x, at unmasked timesteps.
+
+    Attributes:
+        layer: path of the layer.
+        slot: slot of the norm that removes the sizes, such as "kernel_norm".
+        norm: name of the norm's class.
+        low: the size that 5 % of the timesteps are below.
+        high: the size that 5 % of the timesteps are above.
+        spread: coefficient of variation: the deviation of the sizes divided by their mean.
+    """
+
+    layer: str
+    slot: str
+    norm: str
+    low: float
+    high: float
+    spread: float
+
+
+def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes]:
+    """Measure the sizes that norms of W x remove from a model's inputs, in the first samples.
+
+    A layer counts if its x comes from the model's inputs, and no layer with a matrix is between
+    them: a Dense layer can turn the size of its inputs into a direction.
+
+    Args:
+        model: a functional or Sequential model.
+        samples: samples of its inputs.
+
+    Returns:
+        The sizes in each layer that removes them; a layer without an unmasked timestep is left out.
+    """
+    readers = {id(layer) for layer in _readers_of_inputs(model)}
+    layers = [
+        (path, layer, removed)
+        for path, layer in named_layers(model)
+        if id(layer) in readers
+        and isinstance(cell := getattr(layer, "cell", None), NormCell)
+        and (removed := cell.slots.scale_remover())
+    ]
+    sizes: dict[str, list[Array]] = {path: [] for path, _, _ in layers}
+    recorders = {layer: {"inner_loop": _record(layer, sizes[path])} for path, layer, _ in layers}
+    if layers:
+        with substituted_functions(recorders):
+            for rows in _batches(samples):
+                batch = {name: array[rows] for name, array in samples.arrays.items()}
+                model(pack_inputs(model, batch), training=False)
+    found = []
+    for path, _, (slot, norm) in layers:
+        size = np.concatenate(sizes[path])
+        if size.size:
+            low, high = np.percentile(size, (5, 95))
+            spread = size.std() / (size.mean() or 1)
+            found.append(
+                InputSizes(path, slot, norm.__name__, float(low), float(high), float(spread))
+            )
+    return found
+
+
+def _readers_of_inputs(model: keras.Model) -> Iterator[keras.layers.Layer]:
+    """Yield the layers, also inside wrappers and nested models, that read the model's inputs.
+
+    Layers without a matrix, such as Masking, Dropout and Normalization, may be between them.
+    """
+    inputs = {id(tensor) for tensor in model.inputs}
+    for node in nodes_in_order(model):
+        layer = node.operation
+        if not node.input_tensors or id(node.input_tensors[0]) not in inputs:
+            continue
+        if isinstance(layer, keras.Model):
+            yield from _readers_of_inputs(layer)
+        elif isinstance(layer, keras.layers.Layer):
+            yield layer
+            yield from (inner for _, inner in named_layers(layer))
+        weights = getattr(layer, "weights", ())
+        if not any(len(weight.shape) > 1 for weight in weights):
+            inputs.update(map(id, node.outputs))
+
+
+def _record(layer: keras.layers.RNN, sizes: list[Array]) -> Callable[..., object]:
+    """Return a substitute of `layer.inner_loop` that appends the sizes of x to a list."""
+    inner_loop = layer.inner_loop
+
+    def record(
+        sequences: Tensor, initial_state: Tensors, mask: Tensor | None, training: bool = False
+    ) -> object:
+        size = np.linalg.norm(ops.convert_to_numpy(ops.cast(sequences, "float32")), axis=-1)
+        sizes.append(size.ravel() if mask is None else size[ops.convert_to_numpy(mask)])
+        return inner_loop(sequences, initial_state, mask, training)
+
+    return record
+
+
+def _batches(samples: Samples) -> Iterator[Array]:
+    """Yield the indices of each batch; in a static batch size, samples repeat to fill a batch."""
+    count = min(samples.count, MAX_SAMPLES)
+    size = samples.batch or BATCH
+    for start in range(0, count, size):
+        stop = start + size if samples.batch else min(start + size, count)
+        yield np.arange(start, stop) % count
