@@ -138,7 +138,14 @@ RunSignature = Callable[[str, Arrays], Mapping[str, Array]]
 
 
 class GoldenCasesError(ValueError):
-    """The golden cases are missing or unusable, or the runtime of the artifact is missing."""
+    """The golden cases are missing or unusable, or the runtime of the artifact is missing.
+
+    Args:
+        message: one line. Escape sequences of terminals, in names of a file, become escapes.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, MAX_PRINTED))
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -1295,7 +1302,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return print_result(*arguments)
     except GoldenCasesError as error:
-        print(f"keras-norm: {printable(str(error), MAX_PRINTED)}", file=sys.stderr)
+        print(f"keras-norm: {error}", file=sys.stderr)
         return WRONG_USE
 
 

@@ -2,6 +2,7 @@
 
 import re
 
+from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.keras_internals import reason
 
 # Matches the names of graph nodes in TensorFlow's error messages.
@@ -39,12 +40,13 @@ class RunnerError(RuntimeError):
     The file is corrupt, is not an exported file, crashed its runtime, or took too long.
 
     Args:
-        message: one line that names the file and the cause.
+        message: one line that names the file and the cause. Names in the file may contain escape
+            sequences of terminals, which the message shows as escapes.
         detail: the complete output of the worker process.
     """
 
     def __init__(self, message: str, detail: str = "") -> None:
-        super().__init__(message)
+        super().__init__(printable(message, MAX_PRINTED))
         self.detail = detail or message
 
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import keras
 import tensorflow as tf
 
+from keras_norm.export.printable import printable
 from keras_norm.typing import Nest, Shape, Tensor, TensorLike, Tensors
 
 # Names of an exported model's signatures: for whole sequences, and for a single timestep.
@@ -33,7 +34,7 @@ class TensorSpec:
 
 def describe(specs: Mapping[str, TensorSpec]) -> str:
     """Describe inputs in one line: "rows (None, None, 8) float32"."""
-    return ", ".join(f"{spec.name} {spec.shape} {spec.dtype}" for spec in specs.values())
+    return ", ".join(f"{printable(s.name)} {s.shape} {s.dtype}" for s in specs.values())
 
 
 class GraphFunction(Protocol):
@@ -175,11 +176,11 @@ def require_names(inputs: Mapping[str, TensorLike], names: Sequence[str], who: s
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(
-            f"{who} takes a dict of arrays by name, {', '.join(names)}; "
+            f"{who} takes a dict of arrays by name, {', '.join(map(printable, names))}; "
             f"received {type(inputs).__name__}"
         )
     if set(inputs) != set(names):
-        wanted, received = (", ".join(sorted(n)) for n in (names, inputs))
+        wanted, received = (", ".join(map(printable, sorted(n))) for n in (names, inputs))
         raise ValueError(f"{who} takes the inputs {wanted}; received {received or 'nothing'}")
 
 

@@ -20,10 +20,10 @@ from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.format_registry import format_named
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
 from keras_norm.export.golden_cases.artifact import golden_cases_path
-from keras_norm.export.golden_cases.printable import MAX_PRINTED, printable
 from keras_norm.export.model.load_model import load_model
 from keras_norm.export.normalization_table import summary_tables
 from keras_norm.export.packages import require
+from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.artifact_result import readable_size
@@ -85,7 +85,7 @@ def export(args: argparse.Namespace) -> None:
         raise
     for each, path in reversed(written):
         name = printable(str(path), MAX_PRINTED)
-        signatures = ", ".join(each.signatures(path))
+        signatures = ", ".join(map(printable, each.signatures(path)))
         print(f"{name}  {readable_size(file_size(path))}  {signatures}")
 
 
@@ -172,8 +172,7 @@ def inspect(args: argparse.Namespace) -> None:
     model = load_model(args.model)
     specs = input_specs(model)
     samples = read_samples(specs, read_inputs(args.data, specs)) if args.data else None
-    rich.console.Console().print(*summary_tables(model, samples), sep="
-")
+    rich.console.Console().print(*summary_tables(model, samples), sep="\n")
 
 
 def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ PATH = ROOT / "keras_norm_verify.py"
 SOURCES = {
     "keras_norm/typing.py": ("Array", "Arrays", "Json"),
     "export/runtimes/worker_protocol.py": ("run_over_time",),
-    "export/golden_cases/printable.py": (),
+    "export/printable.py": (),
     "export/golden_cases/golden_cases.py": (),
     "export/golden_cases/golden_cases_parser.py": (),
     "export/golden_cases/allowed_ops.py": (),

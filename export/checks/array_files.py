@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from keras_norm.export.golden_cases.artifact import require_arrays
-from keras_norm.export.golden_cases.printable import printable
+from keras_norm.export.printable import printable
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, Arrays
 

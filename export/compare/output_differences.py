@@ -17,6 +17,7 @@ from keras_norm.export.compare.arrays import (
     to_float64,
 )
 from keras_norm.export.compare.text_arrays import to_bytes
+from keras_norm.export.printable import printable
 from keras_norm.export.results.output_comparison import (
     DifferenceProfile,
     Element,
@@ -59,7 +60,7 @@ def measure(
     results = []
     for name, value in expected.items():
         if name not in actual:
-            found = ", ".join(actual) or "none at all"
+            found = ", ".join(map(printable, actual)) or "none at all"
             results.append(Measurement(name, rtol, f"missing output; the outputs are: {found}"))
             continue
         e, a = np.asarray(value), np.asarray(actual[name])

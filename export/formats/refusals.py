@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
-from keras_norm.export.golden_cases.printable import printable
+from keras_norm.export.printable import printable
 from keras_norm.named_layers import named_layers
 
 logger = logging.getLogger("keras_norm.export")

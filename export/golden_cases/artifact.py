@@ -17,8 +17,8 @@ from keras_norm.export.golden_cases.golden_cases_parser import (
     parse_golden_cases,
     unpack_entry,
 )
-from keras_norm.export.golden_cases.printable import printable_error
 from keras_norm.export.golden_cases.unsafe_ops import describe_unsafe_ops, find_unsafe_ops
+from keras_norm.export.printable import printable_error
 from keras_norm.typing import Arrays
 
 # Golden cases are stored in a SavedModel's folder; beside a TFLite or ONNX file, in a file with its

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.golden_cases.printable import printable
+from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.runtimes.worker_protocol import run_over_time
 from keras_norm.typing import Array, Arrays
 
@@ -23,7 +23,14 @@ RunSignature = Callable[[str, Arrays], Mapping[str, Array]]
 
 
 class GoldenCasesError(ValueError):
-    """The golden cases are missing or unusable, or the runtime of the artifact is missing."""
+    """The golden cases are missing or unusable, or the runtime of the artifact is missing.
+
+    Args:
+        message: one line. Escape sequences of terminals, in names of a file, become escapes.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, MAX_PRINTED))
 
 
 @dataclasses.dataclass(frozen=True, repr=False)

@@ -17,7 +17,7 @@ from keras_norm.export.golden_cases.golden_cases import (
     require_comparisons,
     require_size,
 )
-from keras_norm.export.golden_cases.printable import printable, printable_error
+from keras_norm.export.printable import printable, printable_error
 from keras_norm.typing import Arrays, Json
 
 MAX_CHARACTERS = 2**22  # maximum length of the JSON text

@@ -19,7 +19,7 @@ from keras_norm.export.golden_cases.golden_cases import (
     RunSignature,
     require_comparisons,
 )
-from keras_norm.export.golden_cases.printable import (
+from keras_norm.export.printable import (
     MAX_PRINTED,
     escape_unknown_letters,
     printable,
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return print_result(*arguments)
     except GoldenCasesError as error:
-        print(f"keras-norm: {printable(str(error), MAX_PRINTED)}", file=sys.stderr)
+        print(f"keras-norm: {error}", file=sys.stderr)
         return WRONG_USE
 
 

@@ -8,7 +8,7 @@ import zipfile
 import keras
 
 from keras_norm.export.golden_cases.artifact import require_file
-from keras_norm.export.golden_cases.printable import printable
+from keras_norm.export.printable import printable
 from keras_norm.keras_internals import reason
 
 # Keras' error messages for an unknown layer, function, constraint or similar object.

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_norm.export.golden_cases.printable import printable
+from keras_norm.export.printable import printable
 from keras_norm.export.report.tables import group_by_item
 from keras_norm.export.results.check_result import CheckResult
 from keras_norm.export.results.output_comparison import OutputResult

@@ -11,6 +11,8 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from keras_norm.export.printable import printable
+
 # The text has the color of the page. The other colors have a contrast of about 4 on white and on
 # black, because no style sheet knows the theme of every notebook.
 COLORS = {"green": "#1a8a3a", "red": "#e5393f", "yellow": "#b26a00", "bright_blue": "#2f7fe0"}
@@ -107,5 +109,5 @@ def _span(text: str, style: Style | None) -> str:
         rules.append("opacity: .75")
     if style and style.color and style.color.name in COLORS:
         rules.append(f"color: {COLORS[style.color.name]}")
-    shown = escape(text)
+    shown = escape("\n".join(printable(line, len(line)) for line in text.split("\n")))
     return f'<span style="{"; ".join(rules)}">{shown}</span>' if rules else shown

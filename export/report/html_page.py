@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_norm.export.packages import require
+from keras_norm.export.printable import printable
 from keras_norm.export.report.tables import (
     gap_table,
     group_by_item,
@@ -87,6 +88,7 @@ def render(report: CheckResult) -> str:
         loader=jinja2.PackageLoader("keras_norm.export.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_printable,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -212,12 +214,24 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.1f}%" if 0 < share < 0.1 else f"{100 * share:.0f}%"
 
 
+def _printable(value: object) -> object:
+    """Escape the control characters of a text that the page shows, such as the writing direction.
+
+    Every value of the template passes this function. HTML of the template itself does not change.
+    """
+    return printable(value, len(value)) if type(value) is str else value
+
+
 def _with_breaks(text: str) -> "markupsafe.Markup":
     """Escape a text as HTML, with line break opportunities between the parts of long names."""
     import markupsafe
 
     return markupsafe.Markup(
-        re.sub(r"([_/.])(?=[A-Za-z])", r"\1<wbr>", str(markupsafe.escape(text)))
+        re.sub(
+            r"([_/.])(?=[A-Za-z])",
+            r"\1<wbr>",
+            str(markupsafe.escape(printable(text, len(text)))),
+        )
     )
 
 

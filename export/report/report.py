@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import rich.console
 
 from keras_norm.export.formats.staging import replace_text
+from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.difference_plot import plot_differences
 from keras_norm.export.report.html_fragment import html_fragment
 from keras_norm.export.report.html_page import render
@@ -87,7 +88,7 @@ class Report(Printed, CheckResult):
     """
 
     def __repr__(self) -> str:
-        return f"<Report of {self.model!r}: {self.verdict}>"
+        return f"<Report of {self.model!r}: {printable(self.verdict, MAX_PRINTED)}>"
 
     def to_json(self) -> str:
         """Return the whole report as JSON text; NaN and infinity are strings in it."""

@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Column, Table
 from rich.text import Text
 
-from keras_norm.export.golden_cases.printable import MAX_PRINTED, printable
+from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.results.check_result import CheckResult, TrainInferenceGap
 
 Item = TypeVar("Item", bound=Hashable)

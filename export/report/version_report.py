@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.report import Printed
 from keras_norm.export.report.tables import add_row, new_table, number, plain
 from keras_norm.export.results.version_comparison import OutputChange, VersionComparison
@@ -26,7 +27,7 @@ class VersionReport(Printed, VersionComparison):
     """
 
     def __repr__(self) -> str:
-        return f"<VersionReport against {self.old!r}: {self.verdict}>"
+        return f"<VersionReport against {self.old!r}: {printable(self.verdict, MAX_PRINTED)}>"
 
     def page(self) -> str:
         """Return the HTML page that `to_html` writes."""

@@ -6,18 +6,22 @@ import pathlib
 import subprocess
 import sys
 
+import flatbuffers
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_norm.export import RunnerError, check, export_onnx, export_tflite, open_runner
+from keras_norm.export.formats.tflite.tflite_file import read_signature
 from keras_norm.export.results.artifact_result import Cost, Metric, PropertyResult
 from keras_norm.export.results.check_result import Finding, LayerStatistics, TrainInferenceGap
+from keras_norm.export.runtimes.worker_process import WorkerProcess
+from keras_norm_verify import open_artifact
 from tests.export import models
 from tests.export.report.reports import EXPECTED, artifact, report_of
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
-HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'\x1b[2K\u202e"
 
 
 def test_a_tflite_file_cannot_call_an_op_of_tensorflow_that_writes_a_file(tmp_path):
@@ -54,24 +58,139 @@ def test_the_command_and_its_workers_import_no_module_of_the_working_directory(t
     assert not (tmp_path / "imported").exists()
 
 
-@pytest.mark.parametrize("inside", [True, False])
-def test_an_onnx_file_reads_weights_of_its_folder_only(inside, tmp_path):
+@pytest.fixture(scope="module")
+def with_weights_in_a_file(tmp_path_factory):
+    """Return a function that writes an ONNX file with its kernel in another file."""
     onnx = pytest.importorskip("onnx")
-    (tmp_path / "folder").mkdir()
-    path = export_onnx(models.dense(), tmp_path / "folder" / "model.onnx")
+    folder = tmp_path_factory.mktemp("onnx") / "folder"
+    folder.mkdir()
+    path = export_onnx(models.dense(), folder / "model.onnx")
     model = onnx.load(path)
     kernel = next(weight for weight in model.graph.initializer if len(weight.dims) == 2)
-    (path.parent / "kernel").write_bytes(kernel.raw_data)
-    (tmp_path / "kernel").write_bytes(kernel.raw_data)
-    onnx.external_data_helper.set_external_data(kernel, "kernel" if inside else "../kernel")
-    kernel.ClearField("raw_data")
-    path.write_bytes(model.SerializeToString())
-    if inside:
-        with open_runner(path) as run:
-            assert run({"x": X})["y"].shape == (4, 2)
-    else:
-        with pytest.raises(RunnerError, match="escapes model directory"):
-            open_runner(path)
+    content = kernel.raw_data
+    for file in (folder / "kernel", folder.parent / "kernel"):
+        file.write_bytes(content)
+    (folder / "link").symlink_to("../kernel")
+
+    def write(location):
+        kernel.raw_data = content
+        onnx.external_data_helper.set_external_data(kernel, location)
+        kernel.ClearField("raw_data")
+        path.write_bytes(model.SerializeToString())
+        return path
+
+    return write
+
+
+def test_an_onnx_file_reads_weights_of_its_folder(with_weights_in_a_file, tmp_path, monkeypatch):
+    path = with_weights_in_a_file("kernel")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kernel").write_bytes(bytes(24))
+    with open_runner(path) as run:
+        outputs = run({"x": X})["y"]
+    options = {"path": str(path), "every_tensor": True}
+    with WorkerProcess("onnx/run_onnx.py", subject="a trace", timeout=60) as worker:
+        worker.load(options)
+        traced = worker.run({"x": X})["y"]
+    np.testing.assert_array_equal(traced, outputs)
+    np.testing.assert_array_equal(open_artifact(path)("serving_default", {"x": X})["y"], outputs)
+
+
+@pytest.mark.parametrize("location", ["../kernel", "link", "/etc/hostname"])
+def test_an_onnx_file_reads_no_other_file(with_weights_in_a_file, location):
+    path = with_weights_in_a_file(location)
+    refused = "escapes model directory|Absolute path not allowed"
+    with pytest.raises(RunnerError, match=refused):
+        open_runner(path)
+    with pytest.raises(Exception, match=refused):  # of ONNX Runtime
+        open_artifact(path)
+
+
+def rewritten(path, target, change):
+    """Write a TFLite file again with a change of its content."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    change(model, schema)
+    builder = flatbuffers.Builder(0)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    target.write_bytes(bytes(builder.Output()))
+    return target
+
+
+@pytest.fixture(scope="module")
+def tflite(tmp_path_factory):
+    """Export a TFLite file, to read."""
+    return export_tflite(models.dense(), tmp_path_factory.mktemp("tflite") / "model.tflite")
+
+
+def test_a_tflite_file_reads_no_weights_of_another_file(tflite, tmp_path):
+    """The format can name a file of weights, and LiteRT does not read it."""
+
+    def move_the_kernel(model, schema):
+        kernel = next(t for t in model.subgraphs[0].tensors if list(t.shape) == [2, 3])
+        kernel.buffer, kernel.externalBuffer = 0, 1
+        group, buffer = schema.ExternalBufferGroupT(), schema.ExternalBufferT()
+        group.name, buffer.id, buffer.length = b"kernel", 1, 24
+        model.externalBufferGroups, model.externalBuffers = [group], [buffer]
+
+    (tmp_path / "kernel").write_bytes(bytes(24))
+    path = rewritten(tflite, tmp_path / "model.tflite", move_the_kernel)
+    with open_runner(path) as run, pytest.raises(RunnerError, match="lacks data"):
+        run({"x": X})
+
+
+def nameless_signature(model, schema):
+    model.signatureDefs[0].signatureKey = None
+
+
+def nameless_output(model, schema):
+    model.signatureDefs[0].outputs[0].name = None
+
+
+def no_graph(model, schema):
+    model.subgraphs = None
+
+
+def letters_that_are_no_text(model, schema):
+    model.signatureDefs[0].signatureKey = b"\xff"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (nameless_signature, "a signature has no name"),
+        (nameless_output, "NoneType"),
+        (no_graph, "NoneType"),
+        (letters_that_are_no_text, "invalid start byte"),
+    ],
+)
+def test_a_tflite_file_without_a_required_field_is_refused_in_one_line(
+    tflite, damage, message, tmp_path
+):
+    path = rewritten(tflite, tmp_path / "model.tflite", damage)
+    with pytest.raises(ValueError, match=f"{path} is damaged: .*{message}") as caught:
+        read_signature(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_in_a_file_cannot_send_commands_to_the_terminal_in_an_error(tflite, tmp_path):
+    def rename(model, schema):
+        model.signatureDefs[0].inputs[0].name = b"\x1b[2K\nPASS"
+        model.signatureDefs[0].signatureKey = b"\x1b[2K\nPASS"
+
+    path = rewritten(tflite, tmp_path / "model.tflite", rename)
+    with open_runner(path) as run:
+        said = [repr(run)]
+        with pytest.raises(ValueError, match="takes the inputs") as caught:
+            run({"x": X})
+    said.append(str(caught.value))
+    with pytest.raises(RunnerError, match="its signatures are") as refused:
+        open_runner(path, signature_name="other")
+    said.append(str(refused.value))
+    for text in said:
+        assert text.isprintable()
+        assert r"\x1b[2K" in text
 
 
 class Elements(html.parser.HTMLParser):
@@ -86,7 +205,7 @@ class Elements(html.parser.HTMLParser):
         self.found |= {tag, *(name for name, _ in attributes)}
 
 
-def test_no_name_in_a_report_becomes_an_element_of_the_page():
+def test_names_in_a_report_become_no_element_and_no_control_character_of_the_page():
     properties = (PropertyResult(HOSTILE, "fail", HOSTILE), PropertyResult("b", "pass", HOSTILE))
     layer = LayerStatistics(HOSTILE, 2.0, 1.0, (1.0, None), 1, 2, HOSTILE, (3, 0))
     gap = TrainInferenceGap("large", HOSTILE, layers=(layer,))
@@ -109,3 +228,4 @@ def test_no_name_in_a_report_becomes_an_element_of_the_page():
         assert "script" not in Elements(page).found
         assert "onerror" not in Elements(page).found
         assert page.count("alert(1)") > 10
+        assert all(character.isprintable() for character in page.replace("\n", ""))

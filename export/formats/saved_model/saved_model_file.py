@@ -14,6 +14,7 @@ from keras_norm.export.errors import UnsafeOpError
 from keras_norm.export.golden_cases.artifact import require_literal, resolve_version
 from keras_norm.export.golden_cases.data_flow import nodes_with_functions
 from keras_norm.export.golden_cases.unsafe_ops import describe_unsafe_ops, find_unsafe_ops
+from keras_norm.export.printable import printable
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
 
@@ -63,7 +64,7 @@ class SavedModelFile:
             ValueError: there is no such signature.
         """
         if name not in self._graph.signature_def:
-            known = ", ".join(self.signatures) or "none"
+            known = ", ".join(map(printable, self.signatures)) or "none"
             raise ValueError(f"{self.path} has no signature {name}; its signatures are: {known}")
         found = self._graph.signature_def[name]
         inputs, outputs = (

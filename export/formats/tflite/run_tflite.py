@@ -64,7 +64,7 @@ def computed_tensors(interpreter: Interpreter, model: schema.ModelT, graph: int)
         except ValueError:
             continue  # skip a tensor without data, such as a state inside an operation
         if tensor.dtype.kind == "f":
-            name = model.subgraphs[graph].tensors[index].name.decode()
+            name = (model.subgraphs[graph].tensors[index].name or b"").decode()
             tensors[f"{index}: {name}"] = np.array(tensor)
     return tensors
 
@@ -81,7 +81,7 @@ def operations(model: schema.ModelT) -> dict[str, list[str]]:
             op = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
             if op == "CUSTOM":
                 op = code.customCode.decode()
-            outputs = [subgraph.tensors[i].name.decode() for i in operator.outputs]
+            outputs = [(subgraph.tensors[i].name or b"").decode() for i in operator.outputs]
             found.setdefault(op, []).extend(outputs)
     return found
 

@@ -4,15 +4,17 @@ Every function that reads the file's content raises FileNotFoundError for a miss
 ValueError for a damaged file.
 """
 
+import contextlib
 import dataclasses
 import importlib.util
 import os
 import pathlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import TypeAlias
 
+from keras_norm.export.printable import printable
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Json
 
@@ -65,23 +67,23 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
     Args:
         path: a .tflite file.
     """
-    schema, model = _parse(path)
-    ops, types = map(_names, (schema.BuiltinOperator, schema.TensorType))
-    # Old TFLite files store an operation's code in a byte, new files in an int. The larger of the
-    # two numbers is the code.
-    codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
-    numbers = set()
-    for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
-        scale = None if tensor.quantization is None else tensor.quantization.scale
-        if scale is not None and len(scale):
-            numbers.add("int8")
-        elif "FLOAT" in (dtype := types.get(tensor.type, "")):
-            numbers.add(dtype.lower())
-    return TFLiteFile(
-        sorted(s.signatureKey.decode() for s in model.signatureDefs or ()),
-        frozenset(ops.get(code, f"operation {code}") for code in codes),
-        frozenset(numbers),
-    )
+    with _parsed(path) as (schema, model):
+        ops, types = map(_names, (schema.BuiltinOperator, schema.TensorType))
+        # Old TFLite files store an operation's code in a byte, new files in an int. The larger of
+        # the two numbers is the code.
+        codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
+        numbers = set()
+        for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
+            scale = None if tensor.quantization is None else tensor.quantization.scale
+            if scale is not None and len(scale):
+                numbers.add("int8")
+            elif "FLOAT" in (dtype := types.get(tensor.type, "")):
+                numbers.add(dtype.lower())
+        return TFLiteFile(
+            sorted(map(_key, model.signatureDefs or ())),
+            frozenset(ops.get(code, f"operation {code}") for code in codes),
+            frozenset(numbers),
+        )
 
 
 def read_signature(
@@ -99,29 +101,42 @@ def read_signature(
     Raises:
         ValueError: there is no such signature in the main graph.
     """
-    _, model = _parse(path)
-    found = {s.signatureKey.decode(): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
-    if name not in found:
-        known = ", ".join(sorted(found)) or "none"
-        raise ValueError(
-            f"{path} has no signature {name} in its main graph; the signatures there are: {known}"
-        )
-    graph, signature = model.subgraphs[0], found[name]
+    with _parsed(path) as (_, model):
+        found = {_key(s): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
+        graph, signature = model.subgraphs[0], found.get(name)
 
-    def tensors(entries: Json, indices: Iterable[int]) -> Tensors:
-        return {
-            e.name.decode(): (
-                list(indices).index(e.tensorIndex),
-                graph.tensors[e.tensorIndex].name.decode(),
-            )
-            for e in entries or ()
-        }
+        def tensors(entries: Json, indices: Iterable[int]) -> Tensors:
+            return {
+                e.name.decode(): (
+                    list(indices).index(e.tensorIndex),
+                    (graph.tensors[e.tensorIndex].name or b"").decode(),
+                )
+                for e in entries or ()
+            }
 
-    return tensors(signature.inputs, graph.inputs), tensors(signature.outputs, graph.outputs)
+        if signature is not None:
+            inputs = tensors(signature.inputs, graph.inputs)
+            return inputs, tensors(signature.outputs, graph.outputs)
+    known = ", ".join(map(printable, sorted(found))) or "none"
+    raise ValueError(
+        f"{path} has no signature {name} in its main graph; the signatures there are: {known}"
+    )
 
 
-def _parse(path: str | os.PathLike[str]) -> tuple[ModuleType, Json]:
-    """Parse a TFLite file, and return LiteRT's schema module and the parsed file (`ModelT`)."""
+def _key(signature: Json) -> str:
+    """Return the name of a signature, or raise ValueError if the signature has no name."""
+    if signature.signatureKey is None:
+        raise ValueError("a signature has no name, so no program can call it; export it again")
+    return str(signature.signatureKey.decode())
+
+
+@contextlib.contextmanager
+def _parsed(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Json]]:
+    """Yield LiteRT's schema module and the parsed file (`ModelT`).
+
+    Raises:
+        ValueError: the file is damaged: the parser fails, or the block that reads the file.
+    """
     # Load LiteRT's schema module by its path: importing LiteRT would load native libraries.
     package = importlib.util.find_spec("ai_edge_litert")
     if package is None or not package.submodule_search_locations:
@@ -132,9 +147,11 @@ def _parse(path: str | os.PathLike[str]) -> tuple[ModuleType, Json]:
     assert spec.loader is not None
     schema = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(schema)
+    content = pathlib.Path(path).read_bytes()
     try:
-        return schema, schema.ModelT.InitFromPackedBuf(pathlib.Path(path).read_bytes(), 0)
-    except (struct.error, IndexError, TypeError, ValueError) as error:
+        yield schema, schema.ModelT.InitFromPackedBuf(content, 0)
+    # The parser checks no offset, and returns None for every field that the file lacks.
+    except (struct.error, AttributeError, IndexError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
