@@ -178,7 +178,7 @@ def tolerances(report: CheckResult) -> str:
 
 def _text_table(content: TextTable) -> Table:
     first, *numbers = content.columns
-    columns = (Column(name, justify="right", overflow="fold") for name in numbers)
+    columns = (Column(plain(name), justify="right", overflow="fold") for name in numbers)
     table = new_table(content.title, Column(first, overflow="fold"), *columns)
     for row in content.rows:
         add_row(table, *row)
