@@ -9,6 +9,7 @@ from keras import initializers, ops
 from numpy.typing import DTypeLike
 
 from keras_norm.layers.normalization import Affine, AffineNormalization
+from keras_norm.layers.rematerialization import run_once
 from keras_norm.ops import kernels
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
@@ -61,6 +62,12 @@ class StatisticsNormalization(AffineNormalization):
         self.unbiased_variance = unbiased_variance
         self.moving_mean_initializer = initializers.get(moving_mean_initializer)
         self.moving_variance_initializer = initializers.get(moving_variance_initializer)
+
+    def rematerialized_call(
+        self, layer_call: Callable[..., object], *args: object, **kwargs: object
+    ) -> Callable[..., object]:
+        """Return the call that Keras runs under keras.RematScope: once, and with a warning."""
+        return run_once(self, layer_call, super().rematerialized_call(layer_call, *args, **kwargs))
 
     def add_statistic(
         self, name: str, shape: tuple[int, ...], initializer: Serializable, dtype: str | None = None

@@ -1,13 +1,15 @@
 """Base class of the normalized recurrent layers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
 from keras_norm.keras_internals import release_gradients
+from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import with_features
+from keras_norm.layers.rematerialization import run_once
 from keras_norm.rnn import compiled as compiled_recurrence
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
@@ -99,6 +101,15 @@ class NormRNN(keras.layers.RNN):
         """Return the initial states, which are zeros."""
         states: Tensors = self.cell.get_initial_state(batch_size)
         return states[: len(self.state_size)]
+
+    def rematerialized_call(
+        self, layer_call: Callable[..., object], *args: object, **kwargs: object
+    ) -> Callable[..., object]:
+        """Return the call that Keras runs under keras.RematScope: once with moving statistics."""
+        call = super().rematerialized_call(layer_call, *args, **kwargs)
+        norms = self.cell.slot_layers().values()
+        has_statistics = any(isinstance(norm, StatisticsNormalization) for norm in norms)
+        return run_once(self, layer_call, call) if has_statistics else call
 
     def inner_loop(
         self,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm import BatchNormalization, TimestepBatchNormalization
+from keras_norm import BatchNormalization, BatchNormSimpleRNN, TimestepBatchNormalization
 from tests import oracles
 
 RNG = np.random.default_rng(0)
@@ -26,6 +26,32 @@ def train(layer, batches=BATCHES):
 def assert_moving(layer, mean, variance):
     np.testing.assert_allclose(layer.moving_mean, mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(layer.moving_variance, variance, rtol=1e-12)
+
+
+# keras.RematScope -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("eager", [True, False], ids=["eager", "graph"])
+@pytest.mark.parametrize(
+    "create",
+    [
+        lambda: BatchNormalization(momentum=None),
+        lambda: TimestepBatchNormalization(4),
+        lambda: BatchNormSimpleRNN(3, max_timesteps=4),
+    ],
+    ids=["batch", "timestep", "recurrent"],
+)
+def test_a_rematerialized_layer_updates_its_statistics_once_and_warns(create, eager):
+    with keras.RematScope(mode="full"):
+        layer = create()
+    model = keras.Sequential([keras.Input((4, 5)), layer])
+    model.compile("sgd", "mse", run_eagerly=eager)
+    with pytest.warns(
+        UserWarning, match=r"RematScope would run \w+ '\w+' twice .* outside the scope"
+    ):
+        model.train_on_batch(RNG.normal(size=(6, 4, 5)), np.zeros((6, *model.output_shape[1:])))
+    count = next(v for v in layer.variables if v.name == "update_count")
+    assert np.unique(count) == 1
 
 
 # BatchNormalization -----------------------------------------------------------------------------
