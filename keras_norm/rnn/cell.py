@@ -22,12 +22,20 @@ from keras_norm.rnn.core.step import (
     Weights,
 )
 from keras_norm.rnn.file_weights import FileWeights
-from keras_norm.rnn.slots import KERNEL_SLOTS, RECURRENT_SLOTS, NormArgument, Slots, call_layer
+from keras_norm.rnn.orthogonal_weights import OrthogonalWeights
+from keras_norm.rnn.slots import (
+    KERNEL_SLOTS,
+    RECURRENT_SLOTS,
+    NormArgument,
+    Slots,
+    call_layer,
+    deserialize_norm,
+)
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 
 
-class NormCell(FileWeights, DeclaredArguments):
+class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
     """Mixin that adds normalization to a Keras cell; list it before the Keras cell in the bases.
 
     The Keras cell provides its arguments, weights and dropout. A subclass implements the two halves
@@ -289,10 +297,3 @@ class NormCell(FileWeights, DeclaredArguments):
     def from_config(cls, config: Config) -> Self:
         """Create the cell from a configuration of `get_config`."""
         return cls(**deserialize_norm(config))
-
-
-def deserialize_norm(config: Config) -> Config:
-    """Convert the serialized `norm` in a cell's configuration to Keras layers."""
-    if config.get("norm") is None:
-        return config
-    return {**config, "norm": keras.saving.deserialize_keras_object(config["norm"])}

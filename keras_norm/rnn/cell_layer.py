@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Self
 import keras
 
 from keras_norm.layers.arguments import ClassSignature, bind_arguments, signature
-from keras_norm.rnn.cell import NormCell, deserialize_norm
+from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.rnn.slots import deserialize_norm
 from keras_norm.typing import Config
 
 OWN_ARGUMENTS = signature(NormRNN).parameters

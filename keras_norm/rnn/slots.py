@@ -232,3 +232,10 @@ def _remove_object_ids(config: Json) -> Json:
         if isinstance(config, list | tuple)
         else config
     )
+
+
+def deserialize_norm(config: Config) -> Config:
+    """Convert the serialized `norm` in a cell's configuration to Keras layers."""
+    if config.get("norm") is None:
+        return config
+    return {**config, "norm": keras.saving.deserialize_keras_object(config["norm"])}

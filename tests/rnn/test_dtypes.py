@@ -17,6 +17,16 @@ every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 # Dtype policies ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_weights_are_orthogonal(dtype):
+    """Keras' LSTM raises an error: no QR decomposition has bfloat16."""
+    layer = LayerNormLSTM(UNITS, dtype=dtype)
+    layer.build((None, 5, FEATURES))
+    kernel = keras.ops.convert_to_numpy(keras.ops.cast(layer.cell.recurrent_kernel, "float32"))
+    np.testing.assert_allclose(kernel @ kernel.T, np.eye(UNITS), rtol=0, atol=2e-2)
+    assert layer.cell.recurrent_kernel.dtype == dtype
+
+
 @pytest.mark.parametrize(
     ("kind", "norm", "policy", "atol"),
     [
