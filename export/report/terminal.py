@@ -165,7 +165,7 @@ def describe_errors(errors: ErrorStatistics) -> tuple[str, str, str]:
     """Format the error of a quantized file: "3 of 360", "6.1%", "2.4e-01"; "-" if not known."""
     changed = f"{errors.changed} of {errors.predictions}" if errors.predictions else "-"
     share = "-" if errors.rms_share is None else readable_percent(errors.rms_share)
-    return changed, share, number(errors.worst and errors.worst.difference)
+    return changed, share, number(errors.max_abs)
 
 
 def tolerances(report: CheckResult) -> str:

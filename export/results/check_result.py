@@ -300,7 +300,7 @@ def _describe_quantized(results: Sequence[ArtifactResult], samples: int) -> tupl
         ]
     share = largest_known(error.rms_share for _, error in errors)
     if share is not None:
-        largest = largest_known(error.worst and error.worst.difference for _, error in errors)
+        largest = largest_known(error.max_abs for _, error in errors)
         lines.append(
             f"Error on {samples} samples: {up_to}{readable_percent(share)} of the output's "
             f"standard deviation (root mean square), {largest:.2g} at worst"

@@ -211,6 +211,11 @@ class ErrorStatistics:
             return self.rms / self.deviation
         return math.inf if self.rms else 0.0
 
+    @property
+    def max_abs(self) -> float | None:
+        """The largest absolute difference; None for integers."""
+        return None if self.worst is None else self.worst.difference
+
 
 @dataclasses.dataclass(frozen=True)
 class OutputResult:

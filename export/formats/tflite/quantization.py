@@ -131,7 +131,7 @@ def _without_zeros(arrays: Arrays, streams: int, batch: int, step: Step) -> Arra
 
 def _nonzero_rows(array: Array) -> Array:
     """Return for each row of an array whether it has a value other than 0."""
-    return array.reshape(len(array), -1).any(axis=1)
+    return np.asarray(np.any(array.reshape(len(array), -1), axis=1))
 
 
 def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> None:
