@@ -293,10 +293,10 @@ def _describe_quantized(results: Sequence[ArtifactResult], samples: int) -> tupl
         name, worst = min(counted, key=lambda pair: pair[1].equal_share or 0.0)
         # Round down, so that "100%" means that no prediction changed.
         equal = math.floor(1000 * (worst.equal_share or 0.0)) / 10
-        of = f" of output {name!r}" if several else ""
+        of = f" of output {name!r}" if several and worst.changed else ""
         lines = [
-            f"{subject} {'changes' if one else 'change'} {up_to}{worst.changed} of "
-            f"{worst.predictions} predictions{of} ({equal:g}% equal)"
+            f"{subject} {'changes' if one else 'change'} {up_to * bool(worst.changed)}"
+            f"{worst.changed} of {worst.predictions} predictions{of} ({equal:g}% equal)"
         ]
     share = largest_known(error.rms_share for _, error in errors)
     if share is not None:

@@ -72,8 +72,12 @@ FLOAT16 = [
             [quantized("float16.tflite", predictions=1000)],
             ("APPROXIMATE: float16.tflite changes 0 of 1000 predictions (100% equal)",),
         ),
+        (
+            [quantized("a", predictions=1000), quantized("b", predictions=1000)],
+            ("APPROXIMATE: 2 quantized files change 0 of 1000 predictions (100% equal)",),
+        ),
     ],
-    ids=["8 bits", "float32 and quantized", "numbers", "almost equal", "no change"],
+    ids=["8 bits", "float32 and quantized", "numbers", "almost equal", "no change", "two files"],
 )
 def test_a_quantized_file_is_approximate_and_not_equal(artifacts, headline):
     """The share of equal predictions is rounded down: 100% means that none changed."""
