@@ -12,6 +12,7 @@ One rule decides how a report shows a measurement (docs/design/verdicts.md):
 from collections.abc import Iterator, Sequence
 
 from keras_norm.export.checks.properties.backends import differ_between_backends
+from keras_norm.export.checks.properties.constants import Constants
 from keras_norm.export.checks.properties.no_nan import has_nan
 from keras_norm.export.checks.properties.property_registry import property_named
 from keras_norm.export.compare.input_cases import is_edge
@@ -76,7 +77,9 @@ def _describe_wrong_outputs(result: ArtifactResult) -> Finding:
     if first.layer is not None:
         layer = f"the first layer whose output differs is {first.layer!r}"
     observation = f"outputs differ, and {layer}: {first.reason}"
-    if result.quantized:
+    constants = result.property(Constants.name)
+    has_wrong_constants = constants is not None and constants.status == "fail"
+    if result.quantized and not has_wrong_constants:
         judge = "judge the file by its metric"
         judge = judge if result.metrics else f"give labels= and {judge}"
         advice = f"Quantize less, or {judge}{accept}."

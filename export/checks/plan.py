@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import pathlib
 from collections.abc import Callable, Sequence
 
 import keras
@@ -17,15 +18,19 @@ from keras_norm.export.compare.input_cases import (
 )
 from keras_norm.export.compare.samples import Case, Samples
 from keras_norm.export.errors import StreamingError, one_line
+from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.model.masks import mask_fills, masked_later, why_not_padded
 from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step, trace_step
 from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
+from keras_norm.export.results.measurements import ConstantDifference
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays
 
 # Number of sequences that run through the step signature, and their maximum number of timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
+# Number of samples for a new export of a quantized file.
+CALIBRATION = 32
 # A check runs a single-step file for about this number of timesteps, summed over all sequences.
 TIMESTEPS = 10_000
 
@@ -72,6 +77,8 @@ class Plan:
             cannot have a step signature.
         long_stream: function that returns sequences for a single-step file, or the reason why the
             model cannot have a step signature. The outputs are compared at every timestep.
+        compare_constants: function that compares the constants of a quantized file with those of a
+            new export (`Format.compare_constants`), or returns the reason why it cannot.
         notes: the test inputs that were left out, with the reasons.
         layers: number of layers with weights in series.
         timesteps: most timesteps that a recurrent layer runs for any test input; 1 without a
@@ -90,6 +97,7 @@ class Plan:
     precision: str
     stream: Callable[[], Stream | str]
     long_stream: Callable[[], Stream | str]
+    compare_constants: Callable[[pathlib.Path], list[ConstantDifference] | str]
     notes: tuple[str, ...]
     layers: int
     timesteps: int
@@ -172,6 +180,7 @@ def make_plan(
         precision=model_precision(model, expected[0]),
         stream=functools.cache(functools.partial(_make_stream, model, samples, run)),
         long_stream=functools.cache(functools.partial(_make_stream, model, samples, None)),
+        compare_constants=functools.partial(_compare_constants, model, samples),
         notes=(*notes, *edge_notes),
         layers=layer_depth(model),
         timesteps=max(map(timestep_counter(model), (case.inputs for case in cases))),
@@ -224,6 +233,19 @@ def _run_edge_cases(
         "are NaN or infinite"
     )
     return tuple(cases), tuple(expected), (note,) if left_out else ()
+
+
+def _compare_constants(
+    model: keras.Model, samples: Samples, path: pathlib.Path
+) -> list[ConstantDifference] | str:
+    """Compare the constants of a quantized file with those of a new export of the model."""
+    known = format_of(path)
+    if known is None or known.compare_constants is None:
+        return "the exporter writes no quantized files of this format"
+    few = {name: array[:CALIBRATION] for name, array in samples.arrays.items()}
+    for name in samples.sequences:
+        few[name] = few[name][:, :LONGEST_STREAM]
+    return known.compare_constants(model, path, few)
 
 
 def _make_stream(model: keras.Model, samples: Samples, run: Run | None) -> Stream | str:

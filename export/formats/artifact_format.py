@@ -6,11 +6,14 @@ import functools
 import pathlib
 from collections.abc import Callable, Collection, Mapping
 
+import keras
+
 from keras_norm.export.packages import is_installed
+from keras_norm.export.results.measurements import ConstantDifference
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
-from keras_norm.typing import Array, Json
+from keras_norm.typing import Array, Arrays, Json
 
 Ops = Mapping[str, list[str]]
 
@@ -65,6 +68,11 @@ class Format:
         is_single_step: takes a path; returns whether the file has the step signature only.
         stored_weights: takes a path; returns all arrays that the artifact stores as variables. None
             if the format stores weights among other constants.
+        compare_constants: takes the Keras model, a path and samples by input name; compares the
+            constants of a quantized file with those of a new export of the model. Returns the
+            differences, or the reason why there are none. None if the format is never quantized.
+        input_ranges: takes a path; returns the range of each input that the file rounds to
+            integers, by input name.
         trace_script: worker script that computes every tensor of a file; "" for none.
         loaded_by_servers: whether a server may load the artifact as soon as it is written. The
             command line then writes it after the artifacts of other formats.
@@ -84,6 +92,10 @@ class Format:
     export_again: Callable[[pathlib.Path], dict[str, Json]] = lambda path: {}
     is_single_step: Callable[[pathlib.Path], bool] = lambda path: False
     stored_weights: Callable[[pathlib.Path], list[Array]] | None = None
+    compare_constants: (
+        Callable[[keras.Model, pathlib.Path, Arrays], list[ConstantDifference] | str] | None
+    ) = None
+    input_ranges: Callable[[pathlib.Path], Mapping[str, tuple[float, float]]] = lambda path: {}
     trace_script: str = ""
     loaded_by_servers: bool = False
     require_replaceable: Callable[[pathlib.Path, int | None], None] = lambda path, version: None

@@ -22,8 +22,10 @@ from keras_norm.export.formats.saved_model.saved_model_runner import (
     stored_weights,
     unservable_ops,
 )
+from keras_norm.export.formats.tflite.constant_differences import compare_with_new_export
 from keras_norm.export.formats.tflite.export_tflite import export_tflite
 from keras_norm.export.formats.tflite.tflite_file import is_tflite, read_tflite
+from keras_norm.export.formats.tflite.tflite_graph import input_ranges
 from keras_norm.export.formats.tflite.tflite_runner import (
     TFLiteRunner,
     foreign_tflite_ops,
@@ -62,6 +64,8 @@ TFLITE = Format(
     signatures=lambda path: read_tflite(path).signatures,
     export_again=tflite_options,
     is_single_step=lambda path: read_tflite(path).is_single_step,
+    compare_constants=compare_with_new_export,
+    input_ranges=input_ranges,
     trace_script="tflite/run_tflite.py",
 )
 

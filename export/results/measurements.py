@@ -51,6 +51,23 @@ class Spread:
 
 
 @dataclasses.dataclass(frozen=True)
+class ConstantDifference:
+    """Difference between a constant of a quantized file and of a new export of the Keras model.
+
+    Attributes:
+        name: name of the constant in the file.
+        layers: the layer that the constant belongs to, for a message.
+        difference: |actual - expected|, at the value that rounding explains least.
+        rounding: the sum of the rounding errors of both constants at this value.
+    """
+
+    name: str
+    layers: str
+    difference: float
+    rounding: float
+
+
+@dataclasses.dataclass(frozen=True)
 class ModeDifference:
     """Differences between training mode and inference mode of one output, for one batch size.
 

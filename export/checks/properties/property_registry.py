@@ -6,6 +6,8 @@ from keras_norm.export.checks.properties.backends import Backends
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
 from keras_norm.export.checks.properties.compiled_recurrence import CompiledRecurrence
 from keras_norm.export.checks.properties.concurrency import Concurrency
+from keras_norm.export.checks.properties.constants import Constants
+from keras_norm.export.checks.properties.input_range import InputRange
 from keras_norm.export.checks.properties.no_nan import NoNaN
 from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
 from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
@@ -34,6 +36,8 @@ PROPERTIES: list[AnyProperty] = [
     CompiledRecurrence(),
     Weights(),
     BuiltInOps(),
+    Constants(),
+    InputRange(),
     Streaming(),
 ]
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import TypeAlias
 
+from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.export.printable import printable
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Json
@@ -30,7 +31,8 @@ class TFLiteFile:
     Attributes:
         signatures: names of the signatures, sorted.
         ops: the kinds of operation, by their names in the TFLite format.
-        numbers: types that store real numbers, such as "float32"; "int8" for integers with a scale.
+        numbers: types that store real numbers, such as "float32". "int8" for integers with a scale;
+            "int16" too, if some of them have 16 bits.
     """
 
     signatures: list[str]
@@ -46,6 +48,13 @@ class TFLiteFile:
     def computes_in_integers(self) -> bool:
         """Whether the file rounds activations to 8 or 16 bits."""
         return "QUANTIZE" in self.ops
+
+    @property
+    def quantize(self) -> str | None:
+        """The option `quantize` of `export_tflite` that writes such numbers."""
+        if self.computes_in_integers:
+            return "int16x8" if "int16" in self.numbers else "int8"
+        return {"float16": "float16", "int8": "dynamic"}.get(coarsest(self.numbers))
 
 
 def is_tflite(path: str | os.PathLike[str]) -> bool:
@@ -67,7 +76,7 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
     Args:
         path: a .tflite file.
     """
-    with _parsed(path) as (schema, model):
+    with parse_tflite(path) as (schema, model):
         ops, types = map(_names, (schema.BuiltinOperator, schema.TensorType))
         # Old TFLite files store an operation's code in a byte, new files in an int. The larger of
         # the two numbers is the code.
@@ -76,7 +85,7 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
         for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
             scale = None if tensor.quantization is None else tensor.quantization.scale
             if scale is not None and len(scale):
-                numbers.add("int8")
+                numbers |= {"int8"} | {"int16"} & {types.get(tensor.type, "").lower()}
             elif "FLOAT" in (dtype := types.get(tensor.type, "")):
                 numbers.add(dtype.lower())
         return TFLiteFile(
@@ -101,7 +110,7 @@ def read_signature(
     Raises:
         ValueError: there is no such signature in the main graph.
     """
-    with _parsed(path) as (_, model):
+    with parse_tflite(path) as (_, model):
         found = {_key(s): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
         graph, signature = model.subgraphs[0], found.get(name)
 
@@ -131,7 +140,7 @@ def _key(signature: Json) -> str:
 
 
 @contextlib.contextmanager
-def _parsed(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Json]]:
+def parse_tflite(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Json]]:
     """Yield LiteRT's schema module and the parsed file (`ModelT`).
 
     Raises:

@@ -13,9 +13,6 @@ from keras_norm.export.packages import require
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.typing import Json
 
-# Precision of the numbers in a TFLite file -> the option `quantize` that writes this precision.
-QUANTIZE_OPTIONS = {"float16": "float16", "int8": "dynamic"}
-
 # Bytes of the smallest and largest memory arena that `MicroRunner` tries; each arena is twice as
 # large as the arena before.
 SMALLEST, LARGEST = 2**12, 2**24
@@ -142,4 +139,4 @@ def tflite_options(path: pathlib.Path) -> dict[str, Json]:
             "the exporter cannot write this file again: the file computes in integers, and the "
             "samples that determined its scales are not known"
         )
-    return {"step": False, "quantize": QUANTIZE_OPTIONS.get(coarsest(file.numbers))}
+    return {"step": False, "quantize": file.quantize}

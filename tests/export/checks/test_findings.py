@@ -66,6 +66,16 @@ def test_the_advice_for_a_quantized_file_is_to_judge_by_the_metric():
     assert "labels=" in found(file)[0].advice
 
 
+def test_wrong_constants_have_no_advice_to_quantize_less():
+    first = FirstDifference("lstm", "", stale=False)
+    constants = PropertyResult("constants", "fail", "constant 'kernel' differs")
+    file = dataclasses.replace(
+        FILE, precision="int8", first_difference=first, properties=(constants,)
+    )
+    assert not any("labels=" in finding.advice for finding in found(file))
+    assert any("Export the model again" in finding.advice for finding in found(file))
+
+
 def test_a_file_with_the_precision_of_its_model_is_not_quantized():
     first = FirstDifference("lstm", "", stale=False)
     own, file = (dataclasses.replace(result, precision="float16") for result in (OWN, FILE))

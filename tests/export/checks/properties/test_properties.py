@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
 from keras_norm.export.checks.properties.concurrency import Concurrency, ConcurrentCalls
+from keras_norm.export.checks.properties.constants import Constants
+from keras_norm.export.checks.properties.input_range import ClippedInput, InputRange
 from keras_norm.export.checks.properties.padding import LeftPadding, PaddedOutputs, RightPadding
 from keras_norm.export.checks.properties.property import NotApplicable, Tolerances
 from keras_norm.export.checks.properties.repeat import Repeat, RepeatedCall
@@ -17,6 +19,7 @@ from keras_norm.export.compare.input_cases import neighbor_cases, pad_samples
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.results.measurements import ConstantDifference
 from keras_norm.export.signature import TensorSpec
 
 
@@ -184,3 +187,29 @@ def test_a_compiled_function_in_a_saved_model_fails(tmp_path):
 
 def test_a_function_has_no_ops(tmp_path):
     assert judge_ops(None, {}) == NotApplicable("a function has no file")
+
+
+@pytest.mark.parametrize(("difference", "status"), [(0.019, "pass"), (0.021, "fail")])
+def test_a_constant_may_differ_by_twice_the_rounding_errors(difference, status):
+    found = [
+        ConstantDifference("whole", 'layer "a" (Dense)', 0.0, 0.0),
+        ConstantDifference("kernel", 'layer "b" (Dense)', difference, 0.01),
+    ]
+    result = Constants().judge(found, EXACT)
+    assert result.status == status
+    if status == "fail":
+        assert result.detail == (
+            "constant 'kernel' of layer \"b\" (Dense) differs from a new export by 0.021; rounding "
+            "explains 0.01"
+        )
+
+
+@pytest.mark.parametrize(("share", "status"), [(0.01, "pass"), (0.011, "differs")])
+def test_an_input_range_that_clips_more_than_a_hundredth_of_the_data_gives_advice(share, status):
+    found = [ClippedInput("x", -1.0, 1.0, share), ClippedInput("state", -9.0, 9.0, 0.0)]
+    result = InputRange().judge(found, EXACT)
+    assert result.status == status
+    assert result.detail == (
+        f"{share:.1%} of the values of input 'x' are outside the range of the file, -1 to 1"
+    )
+    assert (InputRange().advise(result, None) is None) == (status == "pass")

@@ -6,6 +6,7 @@ import pytest
 
 import keras_norm
 from examples import digits
+from experiments.planted_defects import plant
 from keras_norm.export import (
     Step,
     StreamingError,
@@ -15,6 +16,7 @@ from keras_norm.export import (
 )
 from keras_norm.export.checks import plan
 from keras_norm.export.formats.tflite import quantization
+from keras_norm.export.formats.tflite.tflite_graph import read_graph
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from tests.export import models
 
@@ -73,9 +75,14 @@ def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
     expected = trained.predict(x_test, verbose=0)
     assert accuracy(actual, y_test) > accuracy(expected, y_test) - lost
     assert np.sqrt(np.mean((actual - expected) ** 2)) < off
-    report = check(trained, path, x_test[:40], batch_sizes=[3])
-    assert report.passed  # by the rule of the exporter
+    wrong = tmp_path / "wrong.tflite"
+    kernel = next(c.name for c in read_graph(path).constants if c.values.shape == (32, 8))
+    wrong.write_bytes(plant(path, kernel, lambda values: 0.8 * values))
+    report = check(trained, [path, wrong], x_test[:40], batch_sizes=[3])
     assert not [result for result in report.artifacts if "OpenVINO" in result.name]
+    # The outputs of both files are within the limit of the exporter.
+    assert {(f.subject, f.check) for f in report.failures} == {("wrong.tflite", "constants")}
+    assert {r.property("input range").status for r in report.artifacts[:1]} == {"pass"}
 
 
 def test_scales_are_measured_on_inputs_and_states_of_running_streams(trained, data):

@@ -1,0 +1,52 @@
+"""The property "constants": a quantized file has the constants of the model, rounded."""
+
+from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.results.artifact_result import PropertyResult
+from keras_norm.export.results.measurements import ConstantDifference
+
+# Precisions of quantized files.
+QUANTIZED = ("int8", "float16")
+# Largest difference of a right constant, relative to the rounding errors of both files. The
+# largest measured ratio is 0.9; a constant of the wrong size has a ratio above 10.
+ROUNDING_ERRORS = 2.0
+
+
+class Constants(Property[list[ConstantDifference]]):
+    """A quantized file has the constants of a new export of the Keras model, except for rounding.
+
+    The error of a quantized file hides a wrong constant: the outputs of a file with a kernel
+    scaled by 0.8 may have a smaller error than the outputs of a right file. Constants of a right
+    file differ by rounding only.
+    """
+
+    name = "constants"
+    meaning = "the file was made from other weights, or was changed"
+    advice = "Export the model again: the constants are not the constants of this model, rounded."
+
+    def applies_to(self, subject: Subject) -> bool:
+        """Return whether the artifact is a quantized file in the runtime of its format."""
+        source = subject.source
+        return bool(source.path) and not source.optional and source.precision in QUANTIZED
+
+    def measure(self, subject: Subject) -> list[ConstantDifference] | NotApplicable:
+        """Export the model again, and compare the constants of both files."""
+        path = subject.run.path
+        assert path is not None
+        found = subject.plan.compare_constants(path)
+        return NotApplicable(found) if isinstance(found, str) else found
+
+    def judge(  # noqa: D102
+        self, measured: list[ConstantDifference], tolerances: Tolerances
+    ) -> PropertyResult:
+        wrong = [c for c in measured if c.difference > ROUNDING_ERRORS * c.rounding]
+        if not wrong:
+            return self.passed(
+                f"{len(measured)} constants equal the constants of a new export within rounding"
+            )
+        worst = max(wrong, key=lambda c: c.difference / (c.rounding or 1e-30))
+        more = f", as do {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return self.failed(
+            f"constant {worst.name!r} of {worst.layers} differs from a new export by "
+            f"{worst.difference:.2g}{more}; rounding explains {worst.rounding:.2g}"
+        )

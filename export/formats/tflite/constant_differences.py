@@ -1,0 +1,92 @@
+"""Compare the constants of a quantized TFLite file with those of a new export of the model."""
+
+import contextlib
+import logging
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
+from keras_norm.export.formats.refusals import name_layers
+from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.formats.tflite.tflite_file import read_tflite
+from keras_norm.export.formats.tflite.tflite_graph import Constant, TFLiteGraph, read_graph
+from keras_norm.export.results.measurements import ConstantDifference
+from keras_norm.export.signature import STEP
+from keras_norm.typing import Arrays, Json
+
+logger = logging.getLogger("keras_norm.export")
+
+OTHER_CONSTANTS = (
+    "a new export has other constants, because the file is from another version or another exporter"
+)
+
+
+def compare_with_new_export(
+    model: keras.Model, path: pathlib.Path, samples: Arrays
+) -> list[ConstantDifference] | str:
+    """Compare each constant of a quantized file with the constant of a new export of the model.
+
+    Args:
+        model: the Keras model.
+        path: a quantized TFLite file.
+        samples: real samples by input name. The new export takes the scales of its activations from
+            them. These scales change a constant by rounding only.
+
+    Returns:
+        The differences; or the reason why the constants cannot be compared.
+    """
+    file = read_tflite(path)
+    options: dict[str, Json] = {"quantize": file.quantize, "samples": samples}
+    options |= {"signature": STEP} if file.is_single_step else {"step": STEP in file.signatures}
+    with tempfile.TemporaryDirectory() as folder:
+        new = pathlib.Path(folder, "model.tflite")
+        try:
+            with _without_messages():
+                export_tflite(model, new, golden_cases=False, **options)
+        except (ConversionError, RunnerError, VerificationError, ValueError) as error:
+            return f"the model cannot be exported again: {one_line(error)}"
+        return find_differences(model, read_graph(path), read_graph(new))
+
+
+def find_differences(
+    model: keras.Model, file: TFLiteGraph, new: TFLiteGraph
+) -> list[ConstantDifference] | str:
+    """Compare the constants of two files of a model; arguments and results are as above.
+
+    Args:
+        model: the Keras model, which names the layers.
+        file: the graph of the file.
+        new: the graph of the new export.
+    """
+    if not file.is_comparable(new):
+        return OTHER_CONSTANTS
+    pairs = zip(file.constants, new.constants, strict=True)
+    return [_compare(model, actual, expected) for actual, expected in pairs if expected.values.size]
+
+
+def _compare(model: keras.Model, actual: Constant, expected: Constant) -> ConstantDifference:
+    """Compare two constants, at the value that rounding explains least."""
+    difference = np.abs(actual.values - expected.values)
+    rounding = np.broadcast_to(actual.rounding + expected.rounding, difference.shape)
+    worst = np.unravel_index((difference - rounding).argmax(), difference.shape)
+    return ConstantDifference(
+        expected.name,
+        name_layers(model, [expected.name]),
+        float(difference[worst]),
+        float(rounding[worst]),
+    )
+
+
+@contextlib.contextmanager
+def _without_messages() -> Iterator[None]:
+    """Do not log the messages of the exporter: they are about a file that nobody uses."""
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before

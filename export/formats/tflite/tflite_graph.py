@@ -1,0 +1,184 @@
+"""Read the operations, the constants and the ranges of inputs of a TFLite file."""
+
+import dataclasses
+import functools
+import pathlib
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from keras_norm.export.formats.tflite.tflite_file import parse_tflite
+from keras_norm.typing import Array, Json
+
+# Types that store numbers, in TFLite's schema and as NumPy dtypes.
+DTYPES = ("float16", "float32", "int8", "int16", "int32", "int64")
+# Rounding of a float32 constant, relative to its largest value. The exporter computes constants
+# from the weights, and another processor may round these computations in another way.
+COMPUTED = 2.0**-20
+# The same in a file that computes in integers: the constant may be an 8-bit constant in float32.
+EIGHT_BITS = 1 / 254
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Constant:
+    """A constant of a TFLite file.
+
+    Attributes:
+        name: name of the tensor.
+        dtype: dtype in which the file stores the constant.
+        values: the real numbers that the constant stands for.
+        rounding: the largest rounding error of each value; its shape broadcasts to `values`.
+    """
+
+    name: str
+    dtype: str
+    values: Array
+    rounding: Array
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TFLiteGraph:
+    """The operations and the constants of all subgraphs of a TFLite file.
+
+    Attributes:
+        operations: (kind, tensors that it reads, tensors that it writes, options) of each
+            operation.
+        constants: the constants that an operation reads, in the order of the file. The float32 copy
+            of a constant has the place of the constant.
+        in_integers: whether the file rounds activations to integers.
+    """
+
+    operations: list[tuple[Json, ...]]
+    constants: list[Constant]
+    in_integers: bool
+
+    def is_comparable(self, other: "TFLiteGraph") -> bool:
+        """Return whether another file has the same constants, except for their values.
+
+        In a file that computes in integers, the exporter chooses how many operations compute in
+        float32. Two such files may have different operations, but constants of the same names.
+        """
+        constants, others = (
+            [(_without_numbers(constant.name), constant.values.shape) for constant in g.constants]
+            for g in (self, other)
+        )
+        same_choice = self.operations == other.operations
+        return constants == others and (same_choice or (self.in_integers and other.in_integers))
+
+
+def read_graph(path: pathlib.Path) -> TFLiteGraph:
+    """Read the operations and the constants of a TFLite file.
+
+    Args:
+        path: a .tflite file.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    with parse_tflite(path) as (schema, model):
+        dtypes = {getattr(schema.TensorType, name.upper()): name for name in DTYPES}
+        codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
+        in_integers = schema.BuiltinOperator.QUANTIZE in codes
+        operations, constants = [], []
+        for graph in model.subgraphs:
+            names = [tensor.name.decode() for tensor in graph.tensors]
+            read = {index for op in graph.operators or () for index in op.inputs}
+            found = [
+                _read_constant(tensor, dtypes[tensor.type], bytes(data), in_integers)
+                for index, tensor in enumerate(graph.tensors)
+                if index in read
+                and tensor.type in dtypes
+                and (data := model.buffers[tensor.buffer].data) is not None
+                and len(data)
+            ]
+            constants += sorted(found, key=functools.partial(_place, names))
+            operations += [
+                (codes[op.opcodeIndex], *map(_plain, (op.inputs, op.outputs, op.builtinOptions)))
+                for op in graph.operators or ()
+            ]
+        return TFLiteGraph(operations, constants, in_integers)
+
+
+def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
+    """Return the range of each input that a file rounds to integers; other values are clipped.
+
+    Args:
+        path: a .tflite file.
+
+    Returns:
+        Input name -> (smallest value, largest value). Empty for a file that computes in floats.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    with parse_tflite(path) as (schema, model):
+        # Type of integers -> the smallest and the largest number.
+        limits = {
+            schema.TensorType.INT8: (-128, 127),
+            schema.TensorType.INT16: (-(2**15), 2**15 - 1),
+        }
+        codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
+
+        def ranges() -> Iterator[tuple[str, tuple[float, float]]]:
+            for signature in model.signatureDefs or ():
+                graph = model.subgraphs[signature.subgraphIndex]
+                rounded = {
+                    op.inputs[0]: graph.tensors[op.outputs[0]]
+                    for op in graph.operators or ()
+                    if codes[op.opcodeIndex] == schema.BuiltinOperator.QUANTIZE
+                }
+                for entry in signature.inputs or ():
+                    tensor = rounded.get(entry.tensorIndex)
+                    if tensor is not None and tensor.type in limits:
+                        scale, zero = tensor.quantization.scale[0], tensor.quantization.zeroPoint[0]
+                        low, high = (float((n - zero) * scale) for n in limits[tensor.type])
+                        yield entry.name.decode(), (low, high)
+
+        return dict(ranges())
+
+
+def _read_constant(tensor: Json, dtype: str, data: bytes, in_integers: bool) -> Constant:
+    shape = [] if tensor.shape is None else tensor.shape
+    values = np.frombuffer(data, dtype).reshape(shape).astype("float64")
+    quantization = tensor.quantization
+    largest = np.abs(values).max(initial=0.0)
+    if quantization is not None and quantization.scale is not None and len(quantization.scale):
+        scale, zero = (
+            np.asarray(numbers, "float64")
+            for numbers in (quantization.scale, quantization.zeroPoint)
+        )
+        if len(scale) > 1:
+            # Each index of one axis has a scale. Reshape the scales to broadcast to the values.
+            sizes = [1] * values.ndim
+            sizes[quantization.quantizedDimension] = -1
+            scale, zero = scale.reshape(sizes), zero.reshape(sizes)
+        elif not values.ndim:
+            scale, zero = scale[0], zero[0]
+        values, rounding = (values - zero) * scale, scale / 2
+    elif dtype == "float16":
+        rounding = np.maximum(np.abs(values) * 2.0**-11, 2.0**-25)
+    elif dtype == "float32":
+        rounding = np.asarray(largest * (EIGHT_BITS if in_integers else COMPUTED))
+    else:
+        rounding = np.asarray(0.0)
+    return Constant(tensor.name.decode(), dtype, values, rounding)
+
+
+def _place(names: list[str], constant: Constant) -> int:
+    """Return the index of the first tensor with the name of a constant."""
+    return names.index(constant.name)
+
+
+def _without_numbers(name: str) -> str:
+    """Remove the numbers that TensorFlow adds to names: they depend on earlier models."""
+    return re.sub(r"_\d+", "", name)
+
+
+def _plain(value: Json) -> Json:
+    """Return a part of the parsed file as nested tuples, which can be compared."""
+    if isinstance(value, np.ndarray | list):
+        return tuple(map(_plain, value))
+    if hasattr(value, "__dict__"):
+        return (type(value).__name__, *((k, _plain(v)) for k, v in sorted(vars(value).items())))
+    return value
