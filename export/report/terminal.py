@@ -203,7 +203,7 @@ def _properties(report: CheckResult) -> Iterator[RenderableType]:
         (r.name, tuple(_names_with_status(r, status) for status in TESTED)) for r in subjects
     )
     for names, cells in found:
-        words = (Text(text, STYLES[status]) for status, text in zip(TESTED, cells, strict=True))
+        words = (plain(text, STYLES[status]) for status, text in zip(TESTED, cells, strict=True))
         add_row(table, Text("\n").join(map(plain, names)), *words)
     yield table
     reasons = group_by_item(

@@ -4,6 +4,7 @@ import re
 import pytest
 
 from keras_norm.export.report.tables import breakable
+from keras_norm.export.results.artifact_result import Metric, PropertyResult
 from tests.export.report.reports import EXPECTED, artifact, printed, report_of
 
 
@@ -35,9 +36,16 @@ def test_the_terminal_shows_per_timestep_statistics(passing):
 def test_a_name_cannot_add_a_line_to_a_printed_report(failing):
     name = "a\nPASS: forged\x1b[31m\u202e[red]"
     layers = tuple(dataclasses.replace(layer, path=name, note=name) for layer in failing.gap.layers)
-    artifacts = (artifact(name, EXPECTED + 0.25), artifact(name, EXPECTED, outputs=(), error=name))
+    tested = (PropertyResult(name, "fail", name),)
+    artifacts = (
+        artifact(name, EXPECTED + 0.25, properties=tested),
+        artifact(name, EXPECTED, outputs=(), error=name),
+    )
     gap = dataclasses.replace(failing.gap, layers=layers, reason=name)
-    text = printed(dataclasses.replace(failing, artifacts=artifacts, gap=gap, notes=(name,)), 300)
+    keras = dataclasses.replace(failing.keras, metrics=(Metric(name, name, 0.5),))
+    report = dataclasses.replace(failing, artifacts=artifacts, gap=gap, notes=(name,), keras=keras)
+    text = printed(report, 300)
+    assert repr(report).isprintable()
     assert all(character.isprintable() for character in text.replace("\n", ""))
     assert not any(line.lstrip().startswith("PASS") for line in text.splitlines())
     assert r"a\nPASS: forged\x1b[31m\u202e[red]" in text
