@@ -1,23 +1,29 @@
 """Follow data and calls through the graph of a SavedModel."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeAlias
 
 # Operations that call the function in their attribute `f`, with their own inputs as arguments.
 CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
 
-# Messages of TensorFlow: MetaGraphDef and NodeDef. A function is a FunctionDef, or None for the
-# nodes outside functions.
+# Messages of TensorFlow: MetaGraphDef, TensorInfo and NodeDef. A function is a FunctionDef, or None
+# for the nodes outside functions.
 MetaGraph: TypeAlias = Any
+TensorInfo: TypeAlias = Any
 Node: TypeAlias = Any
 Function: TypeAlias = Any
 # A function ("name", "") or a node outside functions ("", "name").
 Unit: TypeAlias = tuple[str, str]
 # The name of a function ("" outside functions) and the name of a tensor.
 Place: TypeAlias = tuple[str, str]
-# The source of a value: a node outside functions by name, an object of the SavedModel by index, or
-# None for a value that a caller may choose.
+# The source of a value: a node outside functions by name, an object of the SavedModel by index,
+# CONSTANT for a constant in a function, or None for a value that a caller may choose.
 Origin: TypeAlias = str | int | None
+CONSTANT = "^"  # no node has this name
+# Operations that make a path of other paths. The saver uses them for the names of new checkpoints.
+JOINS = frozenset(
+    ["Pack", "Select", "SelectV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin"]
+)
 
 
 def nodes_with_functions(graph: MetaGraph) -> Iterator[tuple[Function, Node]]:
@@ -66,8 +72,10 @@ class DataFlow:
         self._captured = _find_captured(graph)
         signatures = graph.signature_def.values()
         # A caller passes values for these nodes, in place of the values that the graph computes.
-        self._fed = {node_name(t.name) for s in signatures for t in s.inputs.values()}
-        self._run = {("", node_name(t.name)) for s in signatures for t in s.outputs.values()}
+        inputs = (tensor for s in signatures for tensor in s.inputs.values())
+        outputs = (tensor for s in signatures for tensor in s.outputs.values())
+        self._fed = {node_name(name) for tensor in inputs for name in _tensor_names(tensor)}
+        self._run = {("", node_name(name)) for tensor in outputs for name in _tensor_names(tensor)}
         for collection in graph.collection_def.values():  # such as the initialization of the file
             self._run |= {("", node_name(name)) for name in collection.node_list.value}
         self._run |= {(name, "") for name in self._captured}
@@ -95,12 +103,15 @@ class DataFlow:
         objects = enumerate(self._graph.object_graph_def.nodes)
         return found | {index for index, o in objects if o.WhichOneof("kind") == "asset"}
 
-    def find_origins(self, function: str, tensor: str) -> set[Origin]:
+    def find_origins(
+        self, function: str, tensor: str, through: Collection[str] = ()
+    ) -> set[Origin]:
         """Find all sources of a tensor's value, through identities, arguments and variables.
 
         Args:
             function: name of the function of the tensor; "" for a tensor outside functions.
             tensor: name of the tensor.
+            through: operations whose inputs are followed too.
         """
         origins: set[Origin] = {None} if self._is_ambiguous else set()
         visited: set[Place] = set()
@@ -109,20 +120,26 @@ class DataFlow:
             if (place := pending.pop()) not in visited:
                 visited.add(place)
                 is_argument = place[0] and ":" not in place[1]
-                before, found = self._pass_argument(*place) if is_argument else self._pass(*place)
+                before, found = (
+                    self._pass_argument(*place) if is_argument else self._pass(*place, through)
+                )
                 pending += before
                 origins |= found
         return origins
 
-    def _pass(self, function: str, tensor: str) -> tuple[list[Place], set[Origin]]:
+    def _pass(
+        self, function: str, tensor: str, through: Collection[str]
+    ) -> tuple[list[Place], set[Origin]]:
         """Return the tensors whose values a node passes on, and the origins that are the node."""
         node = self._nodes.get((function, node_name(tensor)))
         if node is None or (not function and node.name in self._fed):
             return [], {None}
         if node.op == "Identity":
             return [(function, data_input(node, 0))], set()
+        if node.op in through:
+            return [(function, tensor) for tensor in _data_inputs(node)], set()
         if function:
-            return [], {None}
+            return [], {CONSTANT if node.op == "Const" else None}
         if node.op == "ReadVariableOp":
             values = self._find_assigned(node_name(data_input(node, 0)))
             return [("", value) for value in values], set() if values else {None}
@@ -209,8 +226,19 @@ def _resource(handle: Node) -> bytes:
     return (name.s if name else b"") or handle.name.encode()
 
 
+def _tensor_names(tensor: TensorInfo) -> list[str]:
+    """Return the names of the tensors in an input or output of a signature: of its components."""
+    sparse = tensor.coo_sparse
+    names = [sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name]
+    return [tensor.name, *names, *(each.name for each in tensor.composite_tensor.components)]
+
+
 def _named_functions(node: Node) -> Iterator[str]:
-    """Yield the names of the functions in a node's attributes, such as the body of a loop."""
+    """Yield the names of the functions in a node's attributes, such as the body of a loop.
+
+    A named function has attributes too, which can name more functions.
+    """
     for attribute in node.attr.values():
-        yield attribute.func.name
-        yield from (function.name for function in attribute.list.func)
+        for function in (attribute.func, *attribute.list.func):
+            yield function.name
+            yield from _named_functions(function)

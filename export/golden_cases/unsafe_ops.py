@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from keras_norm.export.golden_cases.allowed_ops import is_allowed
 from keras_norm.export.golden_cases.data_flow import (
+    JOINS,
     DataFlow,
     MetaGraph,
     data_input,
@@ -51,7 +52,8 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
     for function, node in nodes_with_functions(graph):
         scope, unit = function.signature.name if function else "", unit_of(function, node)
         if node.op in SAVE_OPS:
-            safe = unit in saving
+            origins = flow.find_origins(scope, data_input(node, 0), JOINS)
+            safe = unit in saving and origins >= filename and None not in origins
         elif node.op == RESTORE_OP:
             origins = flow.find_origins(scope, data_input(node, 0))
             safe = unit in restoring and origins == filename
@@ -65,7 +67,9 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
             safe = not any(attribute.type in HANDLES for attribute in node.attr.values())
         else:
             safe = is_allowed(node.op) or node.op in flow.functions
-        if not safe:
+        # In a function, the caller chooses the value of such an attribute.
+        is_open = any(attribute.placeholder for attribute in node.attr.values())
+        if is_open or not safe:
             found.setdefault(node.op, []).append(node.name)
     return found
 

@@ -287,9 +287,32 @@ def serve_the_values_of_another_checkpoint(graph):
     output.name = f"{graph.saver_def.restore_op_name}:0"
 
 
+def serve_by_saving_a_part_of_an_output(graph):
+    """An output can consist of several tensors, such as a sparse tensor."""
+    sparse = graph.signature_def["serving_default"].outputs["stolen"].coo_sparse
+    sparse.values_tensor_name = graph.saver_def.save_tensor_name
+
+
+def save_by_the_attribute_of_a_function(graph):
+    """A function gets the name of the function that it calls as an attribute."""
+    name = function(graph, "traced_save").signature.name
+    wrapper = function(graph, "signature_wrapper")
+    node = next(n for n in wrapper.node_def if n.op == "StatefulPartitionedCall")
+    node.attr["f"].func.attr["g"].func.name = name
+
+
+def save_to_a_constant_path(graph):
+    nodes = function(graph, "traced_save").node_def
+    add_text(nodes, "path", "/home/user/checkpoint")
+    next(node for node in nodes if node.op == "SaveV2").input[0] = "path:output:0"
+
+
 @pytest.mark.parametrize(
     ("attack", "op"),
     [
+        (serve_by_saving_a_part_of_an_output, "SaveV2"),
+        (save_by_the_attribute_of_a_function, "SaveV2"),
+        (save_to_a_constant_path, "SaveV2"),
         (save_before_the_restore, "SaveV2"),
         (save_in_the_restore, "SaveV2"),
         (move_a_checkpoint_in_the_restore, "MergeV2Checkpoints"),
@@ -332,6 +355,11 @@ def name_a_resource_of_another_model(graph):
     node.attr["dtype"].type = tf.resource.as_datatype_enum
 
 
+def let_the_caller_choose_the_type(graph):
+    node = function(graph, "signature_wrapper").node_def.add(name="it", op="Const")
+    node.attr["dtype"].placeholder = "T"
+
+
 def parse_a_resource_of_another_model(graph):
     node = graph.graph_def.node.add(name="it", op="ParseTensor", input=["text"])
     node.attr["out_type"].type = tf.resource.as_datatype_enum
@@ -344,6 +372,7 @@ def parse_a_resource_of_another_model(graph):
         (run_an_operation_of_tomorrow, "AnOperationOfTomorrow"),
         (name_a_resource_of_another_model, "Const"),
         (parse_a_resource_of_another_model, "ParseTensor"),
+        (let_the_caller_choose_the_type, "Const"),
     ],
 )
 def test_every_node_of_the_file_must_be_safe(saved, attack, op, tmp_path):
