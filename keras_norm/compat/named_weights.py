@@ -196,20 +196,19 @@ def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> N
 
 
 def _require_finite(name: str, array: Array, variable: keras.Variable) -> None:
-    """Raise a ValueError if a value of an entry is not finite in the dtype of its variable.
+    """Raise a ValueError if a value of an entry is not finite, or does not fit its variable.
 
     A variance must not be negative either.
     """
     wrong, problem = ~np.isfinite(array), "NaN or infinite values"
     advice = "Pass the weights of a checkpoint without such values."
-    if not wrong.any() and variable.dtype in FLOATS:
+    if not wrong.any():
         # The range of bfloat16 is the range of float32.
         dtype = "float32" if variable.dtype == "bfloat16" else variable.dtype
-        with np.errstate(over="ignore"):
-            wrong, problem = (
-                ~np.isfinite(array.astype(dtype)),
-                f"values beyond the range of {dtype}",
-            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            stored = array.astype(dtype)
+        wrong = stored != array if "int" in dtype else ~np.isfinite(stored)
+        problem = f"values that do not fit {dtype}"
         advice = f"Create the layer of the variable '{variable.path}' with another dtype."
     if not wrong.any() and variable.name == "moving_variance":
         wrong, problem = array < 0, "negative values, and it is a variance"
