@@ -30,6 +30,9 @@ if keras.backend.backend() == "jax":
 for kind, inference in run(x, mask).items():
     inference = keras.ops.convert_to_numpy(inference)
     np.testing.assert_allclose(inference, arrays[f"{kind}/inference"], rtol=0, atol=1e-5)
+# A file of a model that was compiled on JAX has jit_compile=True, which takes minutes on PyTorch.
+on_torch = keras.backend.backend() == "torch"
+assert all(layer.supports_jit != on_torch for layer in layers.values())
 # A single model with all layers is compiled once.
 model = keras.Sequential([keras.layers.Masking(), *layers.values(), keras.layers.Dense(2)])
 model.compile("sgd", "mse")
