@@ -2,7 +2,9 @@
 
 import contextlib
 import reprlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any
 
 import keras
 import numpy as np
@@ -66,12 +68,12 @@ def batches_of(
     one_object = isinstance(data, Mapping) or hasattr(data, "__array__")
     list_of_inputs = takes_list and isinstance(data, list | tuple)
     if one_object or (list_of_inputs and all(hasattr(array, "__array__") for array in data)):
-        arrays = keras.tree.map_structure(_as_numpy, data, none_is_leaf=False)
+        arrays = map_arrays(_as_numpy, data)
         size, rows = batch_size or BATCH, _require_equal_rows(arrays, "data")
         end = rows // batch_size * batch_size if batch_size else rows
         for start in range(0, end, size):
             batch = slice(start, start + size)
-            yield keras.tree.map_structure(lambda a, b=batch: a[b], arrays, none_is_leaf=False)
+            yield map_arrays(itemgetter(batch), arrays)
         return
     if hasattr(data, "shape"):
         raise ValueError(
@@ -88,6 +90,11 @@ def batches_of(
         # Keras' BatchNormalization computes NaN from a batch without samples.
         if _require_equal_rows(x, "x", f" in batch {number}") > 0:
             yield x
+
+
+def map_arrays(function: Callable[[Any], Any], inputs: Nest) -> Nest:
+    """Call a function on every array of a nest. The inputs that are None stay None."""
+    return keras.tree.map_structure(lambda a: None if a is None else function(a), inputs)
 
 
 def _iterate_batches(data: Nest | Iterable[Nest]) -> Iterator[Nest]:

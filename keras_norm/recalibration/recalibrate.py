@@ -13,7 +13,7 @@ from keras_norm.keras_internals import reason
 from keras_norm.named_layers import batch_norms, named_layers
 from keras_norm.ops.to_numpy import to_numpy
 from keras_norm.progress import Progress
-from keras_norm.recalibration.batches import batches_of, require_steps
+from keras_norm.recalibration.batches import batches_of, map_arrays, require_steps
 from keras_norm.recalibration.layer_statistics import LayerStatistics, assign_all
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
 from keras_norm.typing import Nest, Tensor
@@ -178,7 +178,7 @@ class Recalibrator:
     def _run_batch(self, x: Nest) -> None:
         """Run the clone on a batch, so that it updates its statistics."""
         try:
-            self._run(keras.tree.map_structure(ops.convert_to_tensor, x, none_is_leaf=False))
+            self._run(map_arrays(ops.convert_to_tensor, x))
         except Exception as error:
             # Layers raise exceptions of any class. Keep three lines of the exception's message,
             # without TensorFlow's list of graph nodes, which begins with a tab.
