@@ -1,4 +1,4 @@
-"""Make tables of a model's inputs, outputs and normalization layers, also inside RNN cells."""
+"""Make tables of a model's inputs, outputs and normalization layers, and list its lost masks."""
 
 from collections.abc import Iterator
 
@@ -12,6 +12,7 @@ from keras_norm.export import signature
 from keras_norm.export.checks.train_inference_gap import moving_statistics
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.input_sizes import measure_input_sizes
+from keras_norm.export.model.lost_masks import lost_masks
 from keras_norm.export.report.tables import add_row, breakable, new_table, plain
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
@@ -27,7 +28,7 @@ ADVICE = (
 
 
 def summary_tables(model: keras.Model, samples: Samples | None = None) -> Iterator[RenderableType]:
-    """Make the tables of `keras-norm inspect`: inputs and outputs, and normalization layers.
+    """Make the output of `keras-norm inspect`: inputs, outputs, lost masks, normalization layers.
 
     Args:
         model: a functional or Sequential model.
@@ -46,6 +47,8 @@ def summary_tables(model: keras.Model, samples: Samples | None = None) -> Iterat
     for name, tensor in zip(signature.output_names(model), model.outputs, strict=True):
         add_row(tensors, "output", name, _shape(tensor.shape), str(tensor.dtype))
     yield tensors
+    for mask in lost_masks(model):
+        yield plain(f"Lost mask: {mask.description}. {mask.advice}")
     norms = [
         (path, layer)
         for path, layer in named_layers(model)

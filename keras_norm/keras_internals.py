@@ -110,6 +110,11 @@ def nodes_in_order(model: keras.Model) -> list[Node]:
     return [node for _, nodes in by_depth for node in nodes if not node.is_input]
 
 
+def mask_of(tensor: Tensor) -> Tensor | None:
+    """Return the mask that Keras attached to a tensor, or None."""
+    return getattr(tensor, "_keras_mask", None)
+
+
 def stored_sublayers(store: Mapping[str, Any]) -> set[str] | None:
     """Return the names under which a file of weights stores the sublayers of a layer.
 

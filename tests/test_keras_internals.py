@@ -211,6 +211,15 @@ def test_a_sequential_model_has_nodes():
     assert [n.operation for n in keras_internals.nodes_in_order(model)] == model.layers
 
 
+def test_keras_attaches_masks_to_tensors_and_symbolic_tensors():
+    masking = keras.layers.Masking()
+    x = keras.Input((None, 3))
+    assert keras_internals.mask_of(x) is None
+    assert keras_internals.mask_of(masking(x)).shape == (None, None)
+    mask = keras_internals.mask_of(masking(np.array([[[0.0], [1.0]]])))
+    np.testing.assert_array_equal(mask, [[False, True]])
+
+
 def test_dynamic_update_slice_overwrites_rows_of_an_array():
     update = tf.function(keras_internals.dynamic_update_slice)
     graph = update.get_concrete_function(tf.zeros([4, 2]), tf.ones([1, 2]), tf.constant([2, 0]))

@@ -25,6 +25,7 @@ from keras_norm.export.checks.train_inference_gap import judge_gap
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.model.keras_runner import restored_variables
+from keras_norm.export.model.lost_masks import lost_masks
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.packages import installed_versions
 from keras_norm.export.printable import printable
@@ -180,7 +181,7 @@ def check(
             *(*plan.notes, *excused, *unsupported, *notes, *judge.make_notes()),
         ),
         tuple(installed_versions().items()),
-        findings(keras_result, results, advice),
+        findings(keras_result, results, advice, lost_masks(model)),
         plan.layers,
         judge.timesteps,
     )

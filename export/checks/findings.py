@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 from keras_norm.export.checks.properties.backends import differ_between_backends
 from keras_norm.export.checks.properties.constants import Constants
 from keras_norm.export.checks.properties.no_nan import has_nan
+from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
 from keras_norm.export.checks.properties.property_registry import property_named
 from keras_norm.export.compare.input_cases import is_edge
+from keras_norm.export.model.lost_masks import LostMask
 from keras_norm.export.results.artifact_result import ArtifactResult
 from keras_norm.export.results.check_result import Finding
 
@@ -27,6 +29,7 @@ def findings(
     keras_result: ArtifactResult,
     artifacts: Sequence[ArtifactResult],
     gap_advice: Sequence[Finding],
+    lost: Sequence[LostMask] = (),
 ) -> tuple[Finding, ...]:
     """Return the findings of a check, each with its advice; findings on artifacts come first.
 
@@ -35,12 +38,17 @@ def findings(
         artifacts: the results of the artifacts.
         gap_advice: the advice on the difference between training mode and inference mode, from
             `keras_norm.export.checks.gap_findings`.
+        lost: masks that do not reach a layer which would use them.
     """
     found = [
         (result.path or result.name, finding)
-        for result in (*artifacts, keras_result)
+        for result in artifacts
         for finding in _find_in_result(result, keras_result)
     ]
+    found += [("", Finding("Keras model", mask.description, mask.advice)) for mask in lost]
+    # A lost mask is the cause if padding changes the outputs, so padding needs no other advice.
+    left_out = (LeftPadding.name, RightPadding.name) if lost else ()
+    found += [("", finding) for finding in _find_in_result(keras_result, keras_result, left_out)]
     found += [("", finding) for finding in gap_advice]
     # If a file fails in two runtimes for the same reason, the report shows one finding.
     unique: dict[tuple[str, str, str], Finding] = {}
@@ -49,7 +57,10 @@ def findings(
     return tuple(unique.values())
 
 
-def _find_in_result(result: ArtifactResult, keras_result: ArtifactResult) -> Iterator[Finding]:
+def _find_in_result(
+    result: ArtifactResult, keras_result: ArtifactResult, left_out: Sequence[str] = ()
+) -> Iterator[Finding]:
+    """Yield the findings of one result, without advice on the properties `left_out`."""
     if result.error is not None:
         yield Finding(result.name, result.error, RUN_ADVICE)
     wrong = [c for output in result.outputs for c in output.comparisons if not c]
@@ -59,7 +70,7 @@ def _find_in_result(result: ArtifactResult, keras_result: ArtifactResult) -> Ite
     elif wrong and not has_nan(keras_result) and not differ_between_backends(keras_result):
         yield Finding(result.name, wrong[0].description, VALUES_ADVICE)
     for tested in result.properties:
-        known = property_named(tested.name)
+        known = None if tested.name in left_out else property_named(tested.name)
         advice = None if known is None else known.advise(tested, result)
         if advice is not None:
             yield Finding(result.name, tested.detail, advice)

@@ -78,6 +78,17 @@ def test_inspect_reads_data_for_the_sizes_of_the_inputs(run, tmp_path):
     assert "missing" in refused(run("inspect", "{}/digits.keras", "--data", "missing.npz"))
 
 
+def test_inspect_names_the_layer_that_lost_a_mask(run, tmp_path):
+    x = keras.Input((None, 3))
+    h = keras.layers.Masking()(x) * 2.0
+    keras.Model(x, keras_norm.LayerNormGRU(2, name="gru")(h)).save(tmp_path / "lost.keras")
+    status, out, err = run("inspect", tmp_path / "lost.keras")
+    assert (status, err) == (0, "")
+    text = " ".join(out.split())
+    assert "Lost mask: operation 'multiply" in text
+    assert "'gru' would use the mask, but reads padding as data" in text
+
+
 def test_a_npy_file_is_read_for_a_model_with_one_input(run, tmp_path):
     check = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npy")
     status, out, _ = run(*check, "--labels", "{}/labels.npy")

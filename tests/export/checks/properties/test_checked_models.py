@@ -108,6 +108,17 @@ def test_right_padding_that_changes_the_keras_model_fails():
     assert any(f.advice.startswith("Pad on the left") for f in report.findings)
 
 
+def test_the_layer_that_lost_a_mask_is_named_if_padding_changes_the_outputs():
+    inputs = keras.Input((None, 3), name="x")
+    h = keras.layers.Masking(-1.0)(inputs) * 2.0  # operations of Keras pass no mask on
+    model = keras.Model(inputs, keras.layers.SimpleRNN(4, name="rnn")(h))
+    report = check(model, [KerasRunner(model)], DATA, batch_sizes=[7], lengths=[6])
+    assert failed(report) == {("Keras model", "right padding")}
+    (lost,) = report.findings
+    assert "operation 'multiply" in lost.observation
+    assert lost.advice.startswith("Give the mask to 'rnn' in its call, as mask=")
+
+
 def test_left_padding_that_changes_the_keras_model_is_reported_without_a_failure():
     recurrence = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8)
     model = sequence_model(keras.layers.Masking(-1.0), recurrence)
