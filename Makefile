@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadscope --no-loadscope-reorder
+OPTIONS := -n 3 --dist loadscope --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest $(OPTIONS)
 DEMO := .venv/.demo
 MYPY_TREE := build/mypy/keras_norm
 
@@ -17,6 +18,11 @@ TORCH ?= torch
 TORCH_BIN := build/torch/bin
 TORCH_STAMP := build/torch/.installed
 
+# Rows of the table of versions in pyproject.toml, each with an environment, and the tests to run there.
+VERSIONS ?= $(shell $(PYTHON) tests/versions.py)
+VERSIONS_TESTS ?= tests
+VERSIONS_BIN = build/versions/$*/bin
+
 # The environment with the libraries whose weights keras_norm.compat loads.
 COMPAT_BIN := build/compat/bin
 COMPAT_STAMP := build/compat/.installed
@@ -26,7 +32,7 @@ HASTE := 0.5.5
 GPU_BIN := build/gpu/bin
 GPU_STAMP := build/gpu/.installed
 
-.PHONY: demo test test-all test-jax test-torch test-compat dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-gpu bench-quick report-picture axes-picture experiments clean
+.PHONY: demo test test-all test-jax test-torch test-compat test-versions dist dist-test docs lint stubs fuzz bench bench-jax bench-torch bench-gpu bench-quick report-picture axes-picture experiments clean
 
 demo: $(DEMO)
 	@$(BIN)/python -m examples.digits
@@ -51,6 +57,14 @@ test-compat: $(COMPAT_STAMP)
 	$(COMPAT_BIN)/python -m tests.compat.record_flax
 	$(COMPAT_BIN)/python -m tests.compat.record_addons
 	$(COMPAT_BIN)/python -m pytest tests/compat tests/examples/test_from_torch.py
+
+# Run the tests with the lowest, the newest and other supported versions of TensorFlow, Keras and Python.
+# VERSIONS=lowest tests one row of the table, VERSIONS_TESTS=tests/rnn a part of the tests.
+# The commands python3.11, python3.12 and python3.13 must exist.
+test-versions: $(VERSIONS:%=test-versions-%)
+
+test-versions-%: build/versions/%/.installed
+	$(VERSIONS_BIN)/python -m pytest $(OPTIONS) -m "not slow" $(VERSIONS_TESTS)
 
 # The wheel and the sdist. dist-test installs each in an empty environment, and uses it.
 dist: $(STAMP)
@@ -155,4 +169,9 @@ $(COMPAT_STAMP): pyproject.toml
 	$(COMPAT_BIN)/python -m pip download --quiet --no-deps --no-build-isolation --no-binary :all: \
 		--dest build/compat haste-pytorch-cpu==$(HASTE)
 	tar xzf build/compat/haste_pytorch_cpu-$(HASTE).tar.gz -C build/compat
+	touch $@
+
+build/versions/%/.installed: pyproject.toml
+	test -x $(VERSIONS_BIN)/python || $$($(PYTHON) tests/versions.py $* python) -m venv build/versions/$*
+	$(VERSIONS_BIN)/python -m pip install --quiet --editable $$($(PYTHON) tests/versions.py $* pip)
 	touch $@

@@ -7,6 +7,7 @@ from keras_norm import compat
 from keras_norm import layers as _layers
 from keras_norm import rnn as _rnn
 from keras_norm.conversion.convert import convert, to_keras
+from keras_norm.keras_internals import warn_of_untested_versions as _warn_of_untested_versions
 from keras_norm.layers import *  # noqa: F403
 from keras_norm.recalibration.recalibrate import recalibrate
 from keras_norm.rnn import *  # noqa: F403
@@ -29,6 +30,9 @@ __all__ = [
     *_layers.__all__,
     *_rnn.__all__,
 ]
+
+
+_warn_of_untested_versions()
 
 
 def __getattr__(name: str) -> object:

@@ -5,6 +5,8 @@
 
 import inspect
 import re
+import sys
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -48,6 +50,10 @@ RELEASED = ("keras_norm.", "tensorflow.python.distribute.distribute_lib")
 REWRITTEN = {"AccumulateNV2"}
 
 
+# The newest versions of the table in pyproject.toml, which the tests run with.
+TESTED = {"keras": (3, 15), "tensorflow": (2, 21)}
+
+
 class CallArguments(Protocol):
     """Positional arguments and keyword arguments of a symbolic layer call."""
 
@@ -63,6 +69,24 @@ class Node(Protocol):
     input_tensors: list[Tensor]
     outputs: list[Tensor]
     is_input: bool
+
+
+def warn_of_untested_versions() -> None:
+    """Warn if the installed Keras or TensorFlow is newer than every version in the tests."""
+    newer = []
+    for name, tested in TESTED.items():
+        # Other backends than TensorFlow import TensorFlow only for an export.
+        installed = getattr(sys.modules.get(name), "__version__", "")
+        numbers = re.match(r"(\d+)\.(\d+)", installed)
+        if numbers and tuple(map(int, numbers.groups())) > tested:
+            newer.append((f"{name} {installed}", f"{name} {tested[0]}.{tested[1]}"))
+    if newer:
+        found, newest = (" and ".join(column) for column in zip(*newer, strict=True))
+        warnings.warn(
+            f"keras_norm was last tested with {newest}. Received {found}. If something fails, "
+            f"update keras_norm, or install {newest}.",
+            stacklevel=3,
+        )
 
 
 def reason(error: BaseException) -> str:

@@ -15,9 +15,15 @@ OPTIONAL = ["ai_edge_litert", "onnx", "onnxruntime", "openvino", "tensorflow_ser
 OPTIONAL += ["grpc", "jinja2", "matplotlib", "PIL"]
 
 IMPORT_PACKAGE = """
-import sys, keras
-before = set(sys.modules)
-import keras_norm
+import sys, warnings, keras
+before, installed = set(sys.modules), keras.__version__
+keras.__version__ = "3.99.0.dev1"
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import keras_norm
+keras.__version__ = installed
+(warning,) = [str(w.message) for w in caught if "tested" in str(w.message)]
+assert "Received keras 3.99.0.dev1" in warning, warning
 new = {name for name in set(sys.modules) - before}
 assert not [n for n in new if n.startswith(("keras_norm.export", "tensorflow.lite"))], new
 assert "export" in dir(keras_norm) and "LayerNormLSTM" in dir(keras_norm)
@@ -53,6 +59,7 @@ def test_every_folder_of_the_sources_is_an_installed_package():
 
 
 def test_export_is_imported_at_its_first_use_and_needs_no_optional_package():
+    """The import of the package with a later version of Keras gives one warning."""
     hide_optional = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL}))"
     code = "\n".join([hide_optional, IMPORT_PACKAGE, USE_EXPORT])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
