@@ -983,7 +983,16 @@ def hash_files(path: pathlib.Path) -> dict[str, str]:
             for file in sorted(path.rglob("*"))
             if file.is_file() and file.relative_to(path).parts[0] in HASHED
         }
-    return {"": hashlib.sha256(path.read_bytes()[: _archive_offset(path)]).hexdigest()}
+    return {"": hashlib.sha256(read_without_golden_cases(path)).hexdigest()}
+
+
+def read_without_golden_cases(path: pathlib.Path) -> bytes:
+    """Return the content of a TFLite or ONNX file, without golden cases at its end.
+
+    Args:
+        path: a TFLite or ONNX file.
+    """
+    return path.read_bytes()[: _archive_offset(path)]
 
 
 def require_file(path: pathlib.Path) -> None:

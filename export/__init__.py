@@ -14,6 +14,7 @@ from keras_norm.export.formats.format_registry import open_runner
 from keras_norm.export.formats.onnx.export_onnx import export_onnx
 from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
 from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.formats.tflite.write_c_header import write_c_header
 from keras_norm.export.formats.vocabulary_files import write_vocabularies
 from keras_norm.export.golden_cases.golden_cases import GoldenCasesError
 from keras_norm.export.golden_cases.verify import verify
@@ -43,5 +44,6 @@ __all__ = [
     "open_runner",
     "split_text_model",
     "verify",
+    "write_c_header",
     "write_vocabularies",
 ]

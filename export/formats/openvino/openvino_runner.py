@@ -42,7 +42,7 @@ class OpenVINORunner(WorkerRunner):
                 path = pathlib.Path(folder)
             else:
                 inputs, outputs = (
-                    {known: tensor for known, (_, tensor) in tensors.items()}
+                    {known: tensor.tensor for known, tensor in tensors.items()}
                     for tensors in read_signature(path, name)
                 )
             self._load_inputs({"path": str(path), "inputs": inputs, "outputs": outputs})

@@ -17,11 +17,28 @@ from typing import TypeAlias
 from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.export.printable import printable
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
-from keras_norm.typing import Json
+from keras_norm.typing import Json, Shape
 
-# Name of an input or output -> its index among the inputs or outputs of the graph, and the name of
-# its tensor.
-Tensors: TypeAlias = dict[str, tuple[int, str]]
+
+@dataclasses.dataclass(frozen=True)
+class SignatureTensor:
+    """An input or output of a signature.
+
+    Attributes:
+        index: its index among the inputs or outputs of the graph.
+        tensor: name of its tensor in the graph.
+        shape: sizes; None for a dynamic dimension.
+        dtype: NumPy's name of the dtype.
+    """
+
+    index: int
+    tensor: str
+    shape: Shape
+    dtype: str
+
+
+# Inputs or outputs of a signature by name.
+Tensors: TypeAlias = dict[str, SignatureTensor]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,23 +122,30 @@ def read_signature(
         name: name of the signature.
 
     Returns:
-        (inputs, outputs), each name -> (index, name of the tensor).
+        (inputs, outputs), each by name.
 
     Raises:
         ValueError: there is no such signature in the main graph.
     """
-    with parse_tflite(path) as (_, model):
+    with parse_tflite(path) as (schema, model):
         found = {_key(s): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
         graph, signature = model.subgraphs[0], found.get(name)
+        dtypes = {code: kind.lower() for code, kind in _names(schema.TensorType).items()}
 
         def tensors(entries: Json, indices: Iterable[int]) -> Tensors:
-            return {
-                e.name.decode(): (
-                    list(indices).index(e.tensorIndex),
-                    (graph.tensors[e.tensorIndex].name or b"").decode(),
+            result = {}
+            for entry in entries or ():
+                tensor = graph.tensors[entry.tensorIndex]
+                # Only a tensor with dynamic dimensions has a `shapeSignature`; it stores -1.
+                sizes = tensor.shape if tensor.shapeSignature is None else tensor.shapeSignature
+                sizes = () if sizes is None else sizes
+                result[entry.name.decode()] = SignatureTensor(
+                    list(indices).index(entry.tensorIndex),
+                    (tensor.name or b"").decode(),
+                    tuple(None if size < 0 else int(size) for size in sizes),
+                    dtypes[tensor.type],
                 )
-                for e in entries or ()
-            }
+            return result
 
         if signature is not None:
             inputs = tensors(signature.inputs, graph.inputs)
@@ -160,7 +184,7 @@ def parse_tflite(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Jso
     try:
         yield schema, schema.ModelT.InitFromPackedBuf(content, 0)
     # The parser checks no offset, and returns None for every field that the file lacks.
-    except (struct.error, AttributeError, IndexError, TypeError, ValueError) as error:
+    except (struct.error, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 

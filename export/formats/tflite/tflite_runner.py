@@ -67,7 +67,7 @@ class MicroRunner(WorkerRunner):
     def _load(self) -> None:
         require("micro")
         inputs, outputs = (
-            {name: index for name, (index, _) in tensors.items()}
+            {name: tensor.index for name, tensor in tensors.items()}
             for tensors in read_signature(self.path, self.signature_name)
         )
         options = {"path": str(self.path), "inputs": inputs, "outputs": outputs}
