@@ -17,13 +17,18 @@ def load(options: protocol.Options) -> protocol.Loaded:
     """
     model = tf.saved_model.load(options["saved_model"], tags=["serve"])
     function = model.signatures["serving_default"]
-    specs = function.structured_input_signature[1]
+    # TensorFlow writes the names of the specs in lower case, but not the keys of the dict. tf2onnx
+    # names the inputs after the specs.
+    specs = {
+        name: tf.TensorSpec(spec.shape, spec.dtype, name)
+        for name, spec in function.structured_input_signature[1].items()
+    }
     # tf2onnx adds an input to the ONNX file for every tensor that a function captures, such as a
     # layer's constant. A frozen function captures no tensors.
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
     def with_names(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        # tf2onnx takes the names of inputs and outputs from the keys of this function's dicts.
+        # tf2onnx names the outputs after the keys of this dict.
         outputs = frozen(*(inputs[name] for name in sorted(specs)))
         return dict(zip(sorted(function.structured_outputs), outputs, strict=True))
 
