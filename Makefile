@@ -143,8 +143,8 @@ $(DEMO) $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "keras_norm needs Python 3.11 or newer; set PYTHON=python3.11, say")'
 	@echo "Installing the dependencies in .venv"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --upgrade pip
-	@$(BIN)/python -m pip install --quiet --editable '.[$(EXTRA)]'
+	@$(BIN)/python -m pip install --quiet --quiet --upgrade pip
+	@$(BIN)/python -m pip install --quiet --quiet --editable '.[$(EXTRA)]'
 	@touch $@
 
 # PyTorch has an environment of its own: it is large, and only these targets need it.

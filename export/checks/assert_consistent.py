@@ -68,7 +68,9 @@ def assert_consistent(
                 f"formats takes a dict of options for {name}. A path is not an option, because "
                 f"the files are written to a temporary folder. Received: {export_options!r}."
             )
-    inspect.signature(check).bind(model, (), data, **options)  # TypeError before the exports
+    if unknown := set(options) - set(inspect.signature(check).parameters):
+        names = ", ".join(sorted(unknown))
+        raise TypeError(f"assert_consistent passes its options to check, which has no {names}.")
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for name, export_options in chosen.items():
