@@ -27,7 +27,8 @@ def check_files(args: argparse.Namespace) -> None:
         _require_utf8(name)
     inputs = [args.model, *map(pathlib.Path, artifacts)]
     for path in inputs:
-        if path.suffix == ".keras" or (path == args.model and args.command != "compare"):
+        is_model = path == args.model and args.command != "compare"
+        if is_model or path.suffix in (".keras", ".h5"):
             _require_model(path)
         else:
             resolve_version(path)
@@ -80,7 +81,7 @@ def _require_model(path: pathlib.Path) -> None:
         require_file(path)
     except IsADirectoryError as error:
         raise IsADirectoryError(f"{error} Give the .keras file of a Keras model.") from error
-    if path.suffix in (".h5", ".hdf5"):
+    if path.suffix == ".h5":
         raise ValueError(
             f"{path} is an HDF5 file, not a .keras file. Load it in Python, and save the model: "
             'model.save("model.keras").'
@@ -90,7 +91,7 @@ def _require_model(path: pathlib.Path) -> None:
 
 
 def _require_artifact(path: pathlib.Path) -> None:
-    if path.suffix in (".keras", ".h5"):
+    if path.suffix == ".keras":
         raise ValueError(
             f"{path} is a Keras model, not an exported file. Export it: keras-norm export. To "
             "compare two models: keras-norm compare."

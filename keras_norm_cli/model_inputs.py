@@ -64,6 +64,8 @@ def read_model_inputs(path: pathlib.Path) -> dict[str, ModelInput] | None:
         return None
     if not inputs or not all(isinstance(n, str) and PLAIN.fullmatch(n) for n in inputs):
         return None
+    if len({name.lower() for name in inputs} - {"self"}) < len(inputs):
+        return None  # exported files have names that differ in more than upper and lower case
     if any(AUTOMATIC.fullmatch(name) for name in inputs):
         return {"input": next(iter(inputs.values()))} if len(inputs) == 1 else None
     return inputs

@@ -89,6 +89,7 @@ EARLY = [
     ((*CHECK, "--json", "{}/model.keras"), "would overwrite"),
     ((*CHECK, "--json", "{}/right/saved_model.pb"), "A report would overwrite"),
     ((*CHECK, "--json", "{}/r", "--html", "{}/r"), "would overwrite the other report"),
+    (("compare", "{}/weights.h5", "{}/right", "--data", "{}/data.npz"), "is an HDF5 file, not a"),
     (("compare", "{}/right", "{}/nowhere", "--data", "{}/data.npz"), "nowhere: no such file"),
     (("compare", "{}/nowhere.keras", "{}/right", "--data", "{}/data.npz"), "no such file"),
     (
