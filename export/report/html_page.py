@@ -27,7 +27,11 @@ from keras_norm.export.report.terminal import (
     tolerances,
     updates,
 )
-from keras_norm.export.results.artifact_result import PropertyResult, readable_size
+from keras_norm.export.results.artifact_result import (
+    ArtifactResult,
+    PropertyResult,
+    readable_size,
+)
 from keras_norm.export.results.check_result import CheckResult
 from keras_norm.export.results.output_comparison import (
     ErrorStatistics,
@@ -108,12 +112,9 @@ def render(report: CheckResult) -> str:
     )
     subjects = (report.keras, *report.artifacts)
     rows = value_rows(report)
-    failed = [(r.quantized, r) for r in report.artifacts if r.error is not None]
-    tables = {
-        quantized: [r for q, r in failed if q == quantized]
-        + [row for row in rows if row.quantized == quantized]
-        for quantized in (False, True)
-    }
+    lines: list[ArtifactResult | Row] = [r for r in report.artifacts if r.error is not None]
+    lines += rows
+    exact, quantized = ([x for x in lines if x.quantized == kind] for kind in (False, True))
     costs = [(r, r.cost) for r in subjects if r.cost is not None]
     batches = [batch for _, cost in costs[:1] for batch, _ in cost.latency]
     page: str = environment.get_template("report.html").render(
@@ -123,8 +124,8 @@ def render(report: CheckResult) -> str:
         ),
         findings=group_by_item((f.subject, (f.observation, f.advice)) for f in report.findings),
         advice_title=advice_title(report),
-        exact=tables[False],
-        quantized=tables[True],
+        exact=exact,
+        quantized=quantized,
         values_title=VALUES_TITLE,
         quantized_title=QUANTIZED_TITLE.format(report.samples),
         quantized_about=QUANTIZED_ABOUT,

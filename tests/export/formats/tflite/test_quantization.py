@@ -55,7 +55,16 @@ def test_a_trained_model_of_static_length_in_8_bits_keeps_its_accuracy(
     expected = trained.predict(x_test, verbose=0)
     assert accuracy(expected, y_test) > 0.8
     assert accuracy(actual, y_test) > accuracy(expected, y_test) - 0.02
-    assert np.sqrt(np.mean((actual - expected) ** 2)) < 0.02
+    rms = np.sqrt(np.mean((actual - expected) ** 2))
+    assert rms < 0.02
+    report = check(trained, path, x_test, batch_sizes=[40])
+    assert report.status == "approximate"
+    errors = report.artifacts[0].outputs[0].errors
+    changed = (actual.argmax(-1) != expected.argmax(-1)).sum()
+    assert (errors.predictions, errors.changed) == (len(x_test), changed)
+    assert errors.rms == pytest.approx(rms, rel=1e-4)
+    assert errors.deviation == pytest.approx(np.sqrt(expected.var(axis=0).mean()), rel=1e-4)
+    assert errors.max_abs == pytest.approx(np.abs(actual - expected).max(), rel=1e-4)
 
 
 @pytest.mark.parametrize(
