@@ -9,7 +9,7 @@ from typing import TypeGuard
 import keras
 import numpy as np
 
-from keras_norm.export.checks.artifacts import Artifact, FunctionRunner
+from keras_norm.export.checks.artifacts import Artifact, FunctionRunner, SingleStepRunner
 from keras_norm.export.checks.data_comparison import Batch, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.compare.arrays import kind_of
@@ -17,10 +17,10 @@ from keras_norm.export.compare.input_cases import LARGE_BATCH
 from keras_norm.export.compare.merge import merge_results
 from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.compare.version_differences import changes, threshold
-from keras_norm.export.formats.format_registry import open_runner
-from keras_norm.export.model.keras_runner import restored_variables
+from keras_norm.export.formats.format_registry import format_of, open_runner
+from keras_norm.export.model.keras_runner import KerasRunner, restored_variables
 from keras_norm.export.model.load_model import load_model
-from keras_norm.export.model.reference_runner import reference_runner
+from keras_norm.export.model.reference_runner import TrainedRunner, reference_runner
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.version_comparison import OutputChange
 from keras_norm.export.runtimes.runner import Runner
@@ -53,6 +53,7 @@ def compare_versions(
             an exported file.
         new: a new version: a model, the path of a .keras file or of an exported file, or a function
             that maps arrays by input name to arrays by output name; or a list of new versions.
+            A single-step file runs whole sequences, if a version is a Keras model.
         data: samples, as for `keras_norm.export.check`, read one part at a time. If `old` is a
             file with several inputs, give arrays by input name.
         labels: as for `keras_norm.export.check`. With labels, the report counts the predictions
@@ -64,7 +65,8 @@ def compare_versions(
 
     Raises:
         ValueError: the data do not fit the old version, a new version has other outputs, or there
-            is no new version; or a .keras file cannot be loaded.
+            is no new version; a .keras file cannot be loaded; or a file runs one timestep, and no
+            version is a Keras model.
         OSError: a .keras file or a file of data does not exist.
         RunnerError: a file does not run.
 
@@ -97,7 +99,8 @@ def compare_versions(
         )
     samples = 0
     with contextlib.ExitStack() as stack:
-        (old_name, before), *others = (_open_version(version, stack) for version in (old, *new))
+        opened = [_open_version(version, stack) for version in (old, *new)]
+        (old_name, before), *others = _run_whole_sequences(opened)
         found: list[tuple[OutputChange, ...]] = [() for _ in others]
         is_model = isinstance(old, keras.Model) or _is_model_file(old)
         parts = Data(before.inputs, data, labels, ordered=is_model)
@@ -162,6 +165,28 @@ def _open_version(
 def _is_model_file(version: keras.Model | Artifact) -> TypeGuard[str | os.PathLike[str]]:
     """Return whether a version is the path of a .keras file."""
     return isinstance(version, str | os.PathLike) and pathlib.Path(version).suffix == ".keras"
+
+
+def _run_whole_sequences(versions: Sequence[tuple[str, Runner]]) -> list[tuple[str, Runner]]:
+    """Let single-step files run whole sequences, one timestep at a time.
+
+    Raises:
+        ValueError: there is a single-step file, and no version is a Keras model. Only the model
+            tells sequences from states.
+    """
+    models = [run.model for _, run in versions if isinstance(run, KerasRunner | TrainedRunner)]
+    found = []
+    for name, run in versions:
+        file = None if run.path is None else format_of(run.path)
+        if run.path is not None and file is not None and file.is_single_step(run.path):
+            if not models:
+                raise ValueError(
+                    f"{name} runs one timestep in a call, and only the Keras model tells its "
+                    "sequences from its states. Give the Keras model as the old version."
+                )
+            run = SingleStepRunner(models[0], lambda _, worker, run=run: run)
+        found.append((name, run))
+    return found
 
 
 def _run_version(name: str, run: Runner, batch: Batch) -> Arrays:

@@ -23,6 +23,9 @@ class KerasRunner(Runner):
 
     Args:
         model: a functional or a built sequential model.
+
+    Attributes:
+        model: the model.
     """
 
     name = "Keras"
@@ -30,7 +33,7 @@ class KerasRunner(Runner):
 
     def __init__(self, model: keras.Model) -> None:
         self.inputs = signature.input_specs(model)
-        self._model = model
+        self.model = model
         function = signature.named_function(lambda x: signature.call(model, x), self.inputs)
         self._function = function.get_concrete_function()
         self._outputs = self._function.structured_outputs
@@ -42,7 +45,7 @@ class KerasRunner(Runner):
         tensors = {n: tf.cast(a, self.inputs[n].dtype) for n, a in inputs.items()}
         try:
             if self._is_eager:
-                outputs = signature.call(self._model, tensors)
+                outputs = signature.call(self.model, tensors)
             else:
                 outputs = self._function(tensors)
         # TensorFlow raises an OpError for invalid inputs, such as an id that is too large for an
@@ -66,7 +69,7 @@ class KerasRunner(Runner):
 
     def variable_digests(self) -> dict[str, str]:
         """Return a digest of each weight by name, without seeds and metrics."""
-        return digest_variables(self._model.weights)
+        return digest_variables(self.model.weights)
 
     def close(self) -> None:
         """Do nothing, because the caller owns the model."""

@@ -247,3 +247,18 @@ def test_the_threshold_of_classes_follows_all_data():
     old.inputs = {"x": TensorSpec("x", (None, *X.shape[1:]), "float32")}
     output = get_output_change(compare_versions(old, new, X, labels={"y": labels}, batch_size=2))
     assert output.changed == 0
+
+
+def test_a_single_step_file_runs_whole_sequences(step_only):
+    model, path = step_only
+    report = compare_versions(model, path, X, labels={"y": X[:, :, :2]})
+    ((name, outputs),) = report.versions
+    assert name.endswith("step.tflite")
+    assert max(output.largest for output in outputs) < 1e-5
+    assert [output.values for output in outputs] == [50 * 4 * 4, 50 * 4 * 2]
+
+
+def test_a_single_step_file_without_a_keras_model_is_refused(step_only):
+    _, path = step_only
+    with pytest.raises(ValueError, match=r"step.tflite runs one timestep in a call, .* Give the"):
+        compare_versions(path, path, X)
