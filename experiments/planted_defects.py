@@ -1,10 +1,10 @@
 """Share of planted defects that the check finds in TFLite files of every precision.
 
-`python -m experiments.planted_defects` prints a table of docs/design/quantized_files.md. It trains
-two classifiers of handwritten digits and exports each in every precision: the step of an LN-LSTM,
-and whole sequences of a BN-GRU. Every constant of a file is then changed in four ways. The outputs
-of each changed file are compared with the tolerance of the check, and its constants with those of
-a new export from other samples.
+`python -m experiments.planted_defects` prints a table of docs/design/quantization_errors.md. It
+trains two classifiers of handwritten digits and exports each in every precision: the step of an
+LN-LSTM, and whole sequences of a BN-GRU. Every constant of a file is then changed in four ways. The
+outputs of each changed file are compared with the tolerance of the check, and its constants with
+those of a new export from other samples.
 """
 
 import dataclasses

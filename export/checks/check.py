@@ -60,6 +60,7 @@ def check(
       called once for each timestep.
     - Running the artifact changes no weight.
     - The artifact has no op that its runtime may lack.
+    - The constants of a quantized file equal the constants of a new export within rounding.
 
     The Keras model is tested for row independence and repeated calls too. In addition, padding must
     not change its outputs at unpadded timesteps. On a clone of the model, the check compares
