@@ -6,7 +6,11 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
 from tests.stubs import PATH, stubs
+
+pytest.importorskip("mypy", reason="the extra `tests` has no mypy and no ruff")
 
 ROOT = pathlib.Path(__file__).parents[1]
 

@@ -59,7 +59,7 @@ ERRORS = {
         {},
         r"or leave this layer out: where=\['first'\]\. See",
     ),
-    "no get_config": (unserializable, {}, r"the object must override `get_config\(\)` .*\Z"),
+    "no get_config": (unserializable, {}, r"`get_config\(\)` (.*\Z|method, make sure)"),
     "no layer": (lambda: sequential(keras.layers.Dense(2)), {}, "has no layer to convert"),
     "subclass": (lambda: sequential(MyLSTM(2)), {}, "MyLSTM.* and no subclass of these"),
     "norm": (nested, {"norm": "group"}, "norm must be 'layer', 'rms', 'batch', None"),

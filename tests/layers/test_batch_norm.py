@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_norm import BatchNormalization, TimestepBatchNormalization
 from tests import oracles
 from tests.check_layer import assert_refused, check_layer, layer_gradients
+from tests.keras_version import needs_renorm
 
 RNG = np.random.default_rng(0)
 TOLERANCE = {"float32": 5e-6, "float64": 1e-12}
@@ -267,9 +268,14 @@ def test_a_float32_mean_near_1e7_costs_no_digits(masked):
         {"axis": 1, "momentum": 0.9, "epsilon": 1e-2},
         {"center": False},
         {"scale": False},
-        {"renorm": True, "momentum": 0.9, "renorm_momentum": 0.8},
-        {"renorm": True, "renorm_clipping": {"rmin": 0.9, "rmax": 1.1, "dmax": 0.1}},
-        {"renorm": True, "center": False, "scale": False},
+        *(
+            pytest.param({"renorm": True, **kwargs}, marks=needs_renorm)
+            for kwargs in (
+                {"momentum": 0.9, "renorm_momentum": 0.8},
+                {"renorm_clipping": {"rmin": 0.9, "rmax": 1.1, "dmax": 0.1}},
+                {"center": False, "scale": False},
+            )
+        ),
     ],
     ids=str,
 )
@@ -291,6 +297,7 @@ def test_training_equals_the_keras_layer(kwargs):
     np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
 
 
+@needs_renorm
 def test_loads_the_configuration_of_the_keras_layer():
     theirs = keras.layers.BatchNormalization(axis=1, renorm=True, renorm_clipping={"dmax": 2.0})
     ours = BatchNormalization.from_config(theirs.get_config())
@@ -300,6 +307,7 @@ def test_loads_the_configuration_of_the_keras_layer():
     }
 
 
+@needs_renorm
 def test_renorm_averages_have_the_names_of_the_keras_layer():
     theirs, ours = keras.layers.BatchNormalization(renorm=True), BatchNormalization(renorm=True)
     x = draw((6, 3), "float32")

@@ -260,7 +260,9 @@ def test_stateful_layers_need_a_batch_size():
 def test_another_batch_size_raises_in_stateful_layers():
     layer = kinds.LSTM.layer(UNITS, stateful=True)
     layer(kinds.inputs().astype("float32"))
-    assert_refused(lambda: layer(kinds.inputs(batch=2).astype("float32")), "batch size")
+    # Keras 3.10 has no message of its own.
+    with pytest.raises(ValueError, match=r"batch size|initial state must have the shape"):
+        layer(kinds.inputs(batch=2).astype("float32"))
 
 
 # Dropout ----------------------------------------------------------------------------------------
@@ -562,7 +564,6 @@ def test_regularizers_add_the_losses_of_keras(kind):
         "kernel_regularizer": "l2",
         "recurrent_regularizer": "l1",
         "bias_regularizer": "l2",
-        "dtype": "float64",
     }
     ours, theirs = kind.layer(UNITS, **options), kind.keras_layer(UNITS, **options)
     kinds.built(ours)
@@ -576,7 +577,9 @@ def test_the_activity_regularizer_applies_to_the_outputs_and_is_saved(kind):
     """keras.layers.SimpleRNN does not save it; keras.layers.LSTM and GRU do."""
     layer = kinds.built(kind.layer(UNITS, activity_regularizer="l2", dtype="float64"))
     outputs = layer(kinds.inputs())
-    np.testing.assert_allclose(layer.losses, [0.01 * np.sum(np.square(outputs)) / BATCH])
+    theirs = keras.layers.Activation("linear", activity_regularizer="l2", dtype="float64")
+    theirs(outputs)
+    np.testing.assert_allclose(layer.losses, theirs.losses)
     copy = kind.layer.from_config(layer.get_config())
     assert copy.activity_regularizer.get_config() == layer.activity_regularizer.get_config()
 

@@ -1,0 +1,16 @@
+"""Leave out tests of features that an older Keras does not have."""
+
+import keras
+import pytest
+
+INSTALLED = tuple(map(int, keras.__version__.split(".")[:2]))
+
+
+def needs_keras(major, minor, reason):
+    """Return a mark that skips a test with an older version of Keras."""
+    return pytest.mark.skipif(
+        (major, minor) > INSTALLED, reason=f"needs Keras {major}.{minor}: {reason}"
+    )
+
+
+needs_renorm = needs_keras(3, 15, "BatchNormalization(renorm=True) of Keras")
