@@ -453,7 +453,7 @@ def test_data_without_a_batch_are_refused():
         keras_norm.recalibrate(batch_norm_model(keras_norm.BatchNormalization()), [])
 
 
-@needs_keras(3, 13, "Keras 3.10 cannot call the clone of such a model")
+@needs_keras(3, 13, "Keras 3.10 cannot concatenate masked and unmasked inputs")
 def test_a_model_that_concatenates_masked_inputs_is_supported():
     """Keras adds a layer to the clone of such a model."""
     ids, features = keras.Input((None,), dtype="int32"), keras.Input((None, 2))

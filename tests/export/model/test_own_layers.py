@@ -102,7 +102,7 @@ def test_a_file_runs_any_batch_size_and_length(branched, name, export, tmp_path)
     with open_runner(export(model, tmp_path / name)) as run:
         for batch, time in ((1, 5), (17, 9)):
             x = {"x": draw(batch, time, 3)}
-            models.assert_same(run(x), run_keras(x))
+            models.assert_same(run(x), run_keras(x), atol=2e-5)  # 1.6e-5 on TensorFlow 2.18
 
 
 @every_format
