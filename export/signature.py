@@ -2,13 +2,13 @@
 
 import dataclasses
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import keras
 import tensorflow as tf
 
+from keras_norm.export.input_names import file_name, valid_name
 from keras_norm.export.printable import printable
 from keras_norm.typing import Nest, Shape, Tensor, TensorLike, Tensors
 
@@ -66,10 +66,7 @@ def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
         (None, None, 3)
     """
     tensors = _tensors(model, "inputs")
-    # Keras' automatic names contain numbers that change with each run and with saving. So "input"
-    # replaces them.
-    automatic = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
-    names = unique(automatic.sub("input", tensor.name) for tensor in tensors)
+    names = unique(file_name(tensor.name) for tensor in tensors)
     return {
         name: TensorSpec(name, tuple(tensor.shape), str(tensor.dtype))
         for name, tensor in zip(names, tensors, strict=True)
@@ -197,9 +194,7 @@ def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
     found: list[str] = []
     taken = {"self", *(name.lower() for name in taken)}
     for name in names:
-        base = re.sub(r"\W", "_", name, flags=re.ASCII)
-        if not base[:1].isalpha():
-            base = "tensor_" + base.lstrip("_")
+        base = valid_name(name)
         candidate, number = base, 1
         while candidate.lower() in taken:
             candidate, number = f"{base}_{number}", number + 1

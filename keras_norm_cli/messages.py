@@ -3,10 +3,13 @@
 import contextlib
 import logging
 import os
+import pathlib
 import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
+from typing import TextIO
 
 from keras_norm_verify import MAX_PRINTED, printable
 
@@ -41,28 +44,44 @@ def quiet_native_logs() -> Iterator[None]:
 
     Both libraries write to file descriptor 2 at any log level. If an exception other than an
     interrupt leaves the block, the hidden logs are printed above its traceback. Warnings of
-    keras_norm are printed to the terminal.
+    keras_norm are printed to the terminal: those of its logger, and those of `warnings` about the
+    arguments of a command.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()
     terminal = os.dup(2)
     logger = logging.getLogger("keras_norm")
     with tempfile.TemporaryFile() as log, os.fdopen(os.dup(2), "w") as stream:
-        warnings = logging.StreamHandler(stream)
-        warnings.setFormatter(_OneLine("keras-norm: %(message)s"))
-        logger.addHandler(warnings)
+        handler = logging.StreamHandler(stream)
+        handler.setFormatter(_OneLine("keras-norm: %(message)s"))
+        logger.addHandler(handler)
         os.dup2(log.fileno(), 2)
         try:
-            yield
+            with warnings.catch_warnings():
+                warnings.showwarning = _log_warning_of_command
+                yield
         except Exception:
             log.seek(0)
             os.write(terminal, log.read())
             raise
         finally:
-            logger.removeHandler(warnings)
+            logger.removeHandler(handler)
             sys.stderr.flush()
             os.dup2(terminal, 2)
             os.close(terminal)
+
+
+def _log_warning_of_command(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Log a warning that names the module of the commands as its caller; ignore other warnings."""
+    if pathlib.PurePath(filename).parts[-2:] == ("export", "commands.py"):
+        logging.getLogger("keras_norm").warning("%s", message)
 
 
 class _OneLine(logging.Formatter):

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 # Packages of export; each imports only the packages before it. Other modules of export come before
 # all packages (BASE) or after them.
 EXPORT_PACKAGES = ["compare", "runtimes", "golden_cases", "model", "formats", "report", "checks"]
-BASE = {"errors", "packages", "printable", "results", "signature"}
+BASE = {"errors", "input_names", "packages", "printable", "results", "signature"}
 
 # Parts of the project. Each part may import the parts before it.
 ORDER = ["ops", "layers", "rnn", "recalibration and compat", "export", *EXPORT_PACKAGES]

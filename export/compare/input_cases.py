@@ -120,10 +120,18 @@ def edge_cases(samples: Samples) -> tuple[Case, ...]:
             cases.append(Case(f"{plain.name}, row 0 {name}", plain.rows, plain.length, inputs))
     if texts and samples.batch is None:
         # Without a longer text in its batch, an empty text may have no timesteps.
-        alone = samples.case([0])
-        alone.inputs.update({name: np.full_like(alone.inputs[name], b"") for name in texts})
-        cases.append(dataclasses.replace(alone, name=f"{alone.name}, without text"))
+        cases.append(without_text(samples.case([0])))
     return tuple(cases)
+
+
+def without_text(case: Case) -> Case:
+    """Return test inputs of one row with empty texts.
+
+    Args:
+        case: test inputs of one row.
+    """
+    inputs = {n: np.full_like(a, b"") if is_text(a) else a for n, a in case.inputs.items()}
+    return dataclasses.replace(case, name=f"{case.name}, without text", inputs=inputs)
 
 
 def is_edge(name: str) -> bool:

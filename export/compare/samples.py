@@ -11,6 +11,7 @@ import numpy as np
 
 from keras_norm.export.compare.arrays import can_convert, numpy_dtype
 from keras_norm.export.compare.text_arrays import to_bytes
+from keras_norm.export.input_names import with_file_names
 from keras_norm.typing import Array, Arrays, Shape, TensorLike
 
 
@@ -193,6 +194,7 @@ def _named_arrays(specs: Mapping[str, InputSpec], data: TensorLike) -> Arrays:
                 f"Received: {type(data).__name__}."
             )
         data = {next(iter(specs)): data}
+    data = with_file_names(data, specs)
     if set(data) != set(specs):
         received = ", ".join(repr(name) for name in data) or "nothing"
         raise ValueError(

@@ -1,7 +1,7 @@
 """Refuse models that an exporter or a runtime does not support, and name their layers."""
 
-import logging
 import re
+import warnings
 from collections.abc import Container, Iterable, Sequence
 
 import keras
@@ -12,8 +12,6 @@ from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.export.printable import printable
 from keras_norm.named_layers import named_layers
 
-logger = logging.getLogger("keras_norm.export")
-
 # Characters that TensorFlow accepts in a path of scopes, such as "model/lstm/kernel". FIRST_SCOPE
 # matches a whole path; its first character is a letter, a digit or ".". SCOPE matches a single
 # later name of a path, such as "lstm", which may also begin with "_", for example.
@@ -22,15 +20,18 @@ FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
 def warn_of_static_batch(model: keras.Model) -> None:
-    """Log a warning if a Sequential model has a static batch size, which its first call may set."""
+    """Warn if a Sequential model has a static batch size, which its first call may set.
+
+    Only exporters may call this function: the warning names the line that called the exporter.
+    """
     (batch, *_), *_ = (spec.shape for spec in signature.input_specs(model).values())
     if isinstance(model, keras.Sequential) and batch is not None:
-        logger.warning(
-            'model "%s" has the static batch size %d, and the exported file will have the same '
-            "batch size. For a dynamic batch size, begin the model with keras.Input(shape): "
-            "without this layer, a Sequential model has the sizes of its first call",
-            model.name,
-            batch,
+        warnings.warn(
+            f'model "{model.name}" has the static batch size {batch}, and the exported file will '
+            "have the same batch size. For a dynamic batch size, begin the model with "
+            "keras.Input(shape): without this layer, a Sequential model has the sizes of its first "
+            "call",
+            stacklevel=4,  # this function, the exporter, and `runs_on_tensorflow`
         )
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import keras
 
-from keras_norm.export.compare.arrays import largest
+from keras_norm.export.compare.arrays import contains_nan, largest
+from keras_norm.export.compare.input_cases import without_text
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import VerificationError, one_line
@@ -21,10 +22,11 @@ from keras_norm.export.golden_cases.artifact import (
 )
 from keras_norm.export.golden_cases.golden_cases import GoldenCase, GoldenCases
 from keras_norm.export.model.reference import Reference, make_reference
+from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.packages import installed_versions
 from keras_norm.export.runtimes.runner import Run, Runner
-from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.export.signature import SERVING_DEFAULT, STEP, text_inputs
 from keras_norm.typing import Arrays, TensorLike
 
 logger = logging.getLogger("keras_norm.export")
@@ -118,7 +120,8 @@ def verify_saved_model(
 def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | None:
     """Run a model on test inputs and return its outputs; None if the model cannot be run.
 
-    If the model cannot be run, a warning gives the reason.
+    If the model cannot be run, a warning gives the reason. A model of texts also runs on one empty
+    text; a warning says if it fails.
 
     Args:
         model: a functional or a built sequential model.
@@ -128,7 +131,8 @@ def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | N
         ValueError: `data` does not match the model's inputs, or the model fails on `data`.
     """
     try:
-        return make_reference(model, data)
+        reference = make_reference(model, data)
+        return _with_empty_text(reference) if text_inputs(model) else reference
     except ValueError as error:
         if data is not None:
             raise
@@ -138,6 +142,29 @@ def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | N
             error,
         )
         return None
+
+
+def _with_empty_text(reference: Reference) -> Reference:
+    """Add a test input of one empty text, if the model runs on it; else log a warning."""
+    model, (case, _) = reference.model, reference.cases[0]
+    if len(case.rows) != 1:
+        return reference  # the batch size of the model is static, so the text has neighbors
+    empty = without_text(case)
+    try:
+        outputs = reference_runner(model)(empty.inputs)
+    # A layer may raise any error for a sequence without timesteps.
+    except Exception as error:
+        logger.warning(
+            'model "%s" fails on a request of one empty text, and so does the exported file: %s. '
+            "An empty text has no timesteps. Build TextVectorization with "
+            "output_sequence_length=..., or do not send empty texts",
+            model.name,
+            one_line(error),
+        )
+        return reference
+    if contains_nan(outputs):
+        return reference
+    return Reference(model, [*reference.cases, (empty, outputs)], reference.random)
 
 
 def make_golden_cases(

@@ -44,10 +44,11 @@ class Reference:
     Args:
         model: a functional or a built sequential model.
         cases: test inputs with the model's outputs, from `verification_cases`.
+        random: whether the test inputs are random, and not the user's samples.
     """
 
-    def __init__(self, model: keras.Model, cases: Cases) -> None:
-        self.model, self.cases = model, cases
+    def __init__(self, model: keras.Model, cases: Cases, random: bool = False) -> None:
+        self.model, self.cases, self.random = model, cases, random
         self._widened: dict[int, Tolerance] = {}
 
     def tolerance(self, k: int, quantize: str | None = None) -> Tolerance:
@@ -103,6 +104,11 @@ class Reference:
             if failure is not None:
                 shapes = ", ".join(str(array.shape) for array in inputs.values())
                 allowed = "" if failure.problem else f"; the tolerance is {failure.allowed:.2g}"
+                if quantize is not None and self.random:
+                    suspect = (
+                        "the random test inputs are unlike the model's data. Give "
+                        "samples={input name: array}"
+                    )
                 suspect = self._find_other_layer(inputs) or suspect
                 raise VerificationError(
                     f"the outputs of {who} differ from the Keras model's for inputs of shape "
@@ -166,7 +172,7 @@ class Reference:
         if not random:
             return self
         cases = [(c, {n: y for n, y in own.items() if n not in random}) for c, own in self.cases]
-        return Reference(self.model, cases) if cases[0][1] else None
+        return Reference(self.model, cases, self.random) if cases[0][1] else None
 
     def _find_other_layer(self, inputs: Arrays) -> str | None:
         """Describe the first layer that computes other outputs on TensorFlow, or return None.
@@ -215,4 +221,4 @@ def make_reference(model: keras.Model, data: TensorLike = None) -> Reference:
         model: as for `verification_cases`.
         data: as for `verification_cases`.
     """
-    return Reference(model, verification_cases(model, data))
+    return Reference(model, verification_cases(model, data), random=data is None)

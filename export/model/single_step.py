@@ -20,6 +20,7 @@ from keras_norm.export import signature
 from keras_norm.export.compare.arrays import numpy_dtype
 from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
+from keras_norm.export.input_names import with_file_names
 from keras_norm.export.model.layer_timestep import (
     MIXES_TIMESTEPS,
     layer_timesteps,
@@ -144,6 +145,8 @@ class Step:
         Raises:
             ValueError: an input or a state is missing or unknown, or their batch sizes differ.
         """
+        if isinstance(inputs, Mapping):
+            inputs = with_file_names(inputs, self.inputs)
         signature.require_names(inputs, list(self.inputs), "the step")
         signature.require_names(states, list(self.states), "the step")
         sizes = {np.shape(tensor)[0] for tensor in (*inputs.values(), *states.values())} - {None}

@@ -10,6 +10,7 @@ import numpy as np
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import can_convert, numpy_dtype
 from keras_norm.export.compare.text_arrays import to_bytes
+from keras_norm.export.input_names import with_file_names
 from keras_norm.export.printable import printable
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, TensorLike
@@ -92,13 +93,15 @@ def convert_inputs(
     """Check the inputs against their specs, and convert them to the required types.
 
     Args:
-        inputs: name -> array.
+        inputs: name -> array. The names may also be those of a Keras model, such as "Text in".
         specs: input name -> the required shape and type.
         who: name of the model or runner that takes the inputs, for messages.
 
     Raises:
         ValueError: an array is missing, unknown, or has the wrong shape or type.
     """
+    if isinstance(inputs, Mapping):
+        inputs = with_file_names(inputs, specs)
     signature.require_names(inputs, list(specs), who)
     return {name: _convert_input(inputs[name], spec) for name, spec in specs.items()}
 

@@ -39,6 +39,22 @@ def saved_mixed(mixed, tmp_path_factory):
     return export_saved_model(mixed, tmp_path_factory.mktemp("mixed") / "animals")
 
 
+def test_an_export_warns_of_an_empty_text_that_the_model_cannot_run(classifier, tmp_path, caplog):
+    export_saved_model(classifier, tmp_path / "m", step=False)
+    (message,) = caplog.messages
+    assert message.startswith('model "reviews" fails on a request of one empty text')
+    assert "output_sequence_length" in message
+
+
+def test_golden_cases_have_an_empty_text_if_the_model_runs_on_it(tmp_path, caplog):
+    model = text_models.classifier(output_sequence_length=6)
+    path = export_saved_model(model, tmp_path / "m", step=False)
+    last = keras_norm_verify.read_golden_cases(path).cases[-1]
+    assert (last.name, last.inputs["review"].tolist()) == ("batch 1, without text", [b""])
+    assert keras_norm_verify.verify(path) == []
+    assert not caplog.messages
+
+
 def test_golden_cases_store_random_texts_without_pickle(saved):
     _, case = keras_norm_verify.read_golden_cases(saved).cases
     assert case.inputs["review"].dtype.kind == "S"

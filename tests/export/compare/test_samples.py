@@ -24,6 +24,11 @@ def test_a_model_with_one_input_takes_one_array():
     assert list(samples().arrays) == ["x"]
 
 
+def test_data_may_have_the_names_of_the_keras_model():
+    data = np.zeros((4, 2, 3), "float32")
+    assert list(read_samples(spec(name="Text_in"), {"Text in": data}).arrays) == ["Text_in"]
+
+
 def test_data_take_the_dtype_of_the_input():
     assert samples().arrays["x"].dtype == "float32"
 

@@ -45,6 +45,15 @@ def test_the_highest_version_of_a_folder_is_opened(exported, tmp_path):
         assert run.path == tmp_path / "10"
 
 
+def test_a_runner_takes_the_names_of_the_keras_model(runners):
+    data = models.tagger_data(2, 5)
+    own = {"features of it": data["features_of_it"], "file": data["file"]}
+    for run in runners.values():
+        models.assert_same(run(own), run(data), atol=0)
+    with pytest.raises(ValueError, match="takes the inputs features_of_it, file; received"):
+        runners["tflite"]({**data, "features of it": data["features_of_it"]})
+
+
 @pytest.mark.parametrize("artifact", [None, 3, b"folder"])
 def test_an_artifact_that_is_not_a_path_is_refused(artifact):
     with pytest.raises(ValueError, match="artifact must be the path of an exported file; received"):

@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 import time
+import warnings
 
 import keras
 import numpy as np
@@ -97,3 +98,12 @@ def test_the_versions_of_the_package_python_and_the_requirements_are_shown(run, 
     assert package == f"keras-norm {keras_norm.__version__}"
     assert python.startswith(f"Python {platform.python_version()}, ")
     assert {f"keras {keras.__version__}", f"numpy {np.__version__}"} < set(requirements.split(", "))
+
+
+def test_a_warning_about_the_arguments_of_a_command_reaches_the_terminal(capfd):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        with keras_norm_cli.quiet_native_logs():
+            warnings.warn_explicit("a static\nbatch", UserWarning, "a/export/commands.py", 1)
+            warnings.warn_explicit("of Keras", UserWarning, "keras/layers.py", 1)
+    assert capfd.readouterr().err == "keras-norm: a static batch\n"

@@ -98,6 +98,14 @@ def test_exporters_write_a_chaotic_model_or_name_the_reason(wild, quantize, tmp_
             export_tflite(model, path, samples=x[:, :20], step=False, quantize=quantize)
 
 
+@pytest.mark.parametrize(("data", "named"), [(None, True), (np.ones((4, 3)), False)])
+def test_an_error_on_random_inputs_of_a_float16_file_names_samples(data, named):
+    reference = make_reference(models.dense(), data)
+    with pytest.raises(VerificationError) as raised:
+        reference.verify(lambda x: {"y": np.full((len(x["x"]), 2), 9.0)}, "TFLite", "float16")
+    assert str(raised.value).endswith("Give samples={input name: array}") == named
+
+
 @pytest.mark.parametrize("quantize", ["dynamic", "int8", "int16x8"])
 def test_outputs_of_8_bit_files_must_be_finite(quantize):
     reference = make_reference(models.dense())

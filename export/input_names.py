@@ -1,0 +1,47 @@
+"""Names of a Keras model's inputs in exported files."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+# Keras' automatic names contain numbers that change with each run and with saving.
+AUTOMATIC = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
+
+
+def valid_name(name: str) -> str:
+    """Return a name of letters, digits and underscores that begins with a letter.
+
+    Args:
+        name: any name, such as "Text in", which becomes "Text_in".
+    """
+    base = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return base if base[:1].isalpha() else "tensor_" + base.lstrip("_")
+
+
+def file_name(name: str) -> str:
+    """Return the name of an input in exported files: valid, and "input" for an automatic name.
+
+    Args:
+        name: the name of the input in Keras.
+    """
+    return valid_name(AUTOMATIC.sub("input", name))
+
+
+def with_file_names(inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Value]:
+    """Replace the names of inputs in Keras by their names in exported files.
+
+    A name stays if it is in `names`, or if its name in files is not, or is the name of another
+    input too.
+
+    Args:
+        inputs: inputs by either name.
+        names: names of the inputs in exported files.
+    """
+    renamed: dict[str, Value] = {}
+    for name, value in inputs.items():
+        new = name if name in names or not isinstance(name, str) else file_name(name)
+        is_free = new in names and new not in inputs and new not in renamed
+        renamed[new if is_free else name] = value
+    return renamed
