@@ -80,7 +80,7 @@ def _log_warning_of_command(
     line: str | None = None,
 ) -> None:
     """Log a warning that names the module of the commands as its caller; ignore other warnings."""
-    if pathlib.PurePath(filename).parts[-2:] == ("export", "commands.py"):
+    if pathlib.PurePath(filename).parts[-2:] == ("keras_norm_cli", "commands.py"):
         logging.getLogger("keras_norm").warning("%s", message)
 
 
