@@ -104,6 +104,6 @@ def test_a_warning_about_the_arguments_of_a_command_reaches_the_terminal(capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         with keras_norm_cli.quiet_native_logs():
-            warnings.warn_explicit("a static\nbatch", UserWarning, "a/keras_norm_cli/commands.py", 1)
+            warnings.warn_explicit("a static\nbatch", UserWarning, "keras_norm_cli/commands.py", 1)
             warnings.warn_explicit("of Keras", UserWarning, "keras/layers.py", 1)
     assert capfd.readouterr().err == "keras-norm: a static batch\n"
