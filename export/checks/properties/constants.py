@@ -2,11 +2,10 @@
 
 from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import QUANTIZED
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.export.results.measurements import ConstantDifference
 
-# Precisions of quantized files.
-QUANTIZED = ("int8", "float16")
 # Largest difference of a right constant, relative to the rounding errors of both files. The
 # largest measured ratio is 0.9; a constant of the wrong size has a ratio above 10.
 ROUNDING_ERRORS = 2.0
