@@ -67,8 +67,8 @@ def test_a_layer_that_reads_the_inputs_is_measured(layers):
 
 
 def test_both_directions_are_measured():
-    paths = [sizes.layer for sizes in measured(keras.layers.Bidirectional(layer_norm_lstm()))]
-    assert paths == ["bidirectional/forward_lstm", "bidirectional/backward_lstm"]
+    layer = keras.layers.Bidirectional(layer_norm_lstm(), name="both")
+    assert [sizes.layer for sizes in measured(layer)] == ["both/forward_lstm", "both/backward_lstm"]
 
 
 @pytest.mark.parametrize(

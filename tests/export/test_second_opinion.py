@@ -80,4 +80,5 @@ def test_an_unknown_op_is_named(tmp_path):
     model = keras.Model(inputs, text(inputs))
     report = check_quickly(model, export_saved_model(model, tmp_path / "model"))
     assert report
-    assert "No conversion rule found for operations: AsString, StringLength" in report.notes[0]
+    rule = "No conversion rule found for operations: AsString, StringLength"
+    assert any(rule in note for note in report.notes)
