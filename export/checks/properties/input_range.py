@@ -49,9 +49,7 @@ class InputRange(Property[list[ClippedInput]]):
         found = []
         for name, (low, high) in _ranges(subject).items():
             values = subject.plan.samples.arrays[name]
-            # A value beyond the range by less than half an integer is rounded, not clipped.
-            half = (high - low) / 510
-            outside = (values < low - half) | (values > high + half)
+            outside = (values < low) | (values > high)
             found.append(ClippedInput(name, low, high, float(np.mean(outside))))
         return found
 

@@ -132,7 +132,9 @@ def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
                     tensor = rounded.get(entry.tensorIndex)
                     if tensor is not None and tensor.type in limits:
                         scale, zero = tensor.quantization.scale[0], tensor.quantization.zeroPoint[0]
-                        low, high = (float((n - zero) * scale) for n in limits[tensor.type])
+                        # A value beyond the last integer by up to half a step is rounded to it.
+                        first, last = limits[tensor.type]
+                        low, high = (float((n - zero) * scale) for n in (first - 0.5, last + 0.5))
                         yield entry.name.decode(), (low, high)
 
         return dict(ranges())
