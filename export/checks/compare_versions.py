@@ -102,7 +102,7 @@ def compare_versions(
         opened = [_open_version(version, stack) for version in (old, *new)]
         (old_name, before), *others = _run_whole_sequences(opened)
         found: list[tuple[OutputChange, ...]] = [() for _ in others]
-        is_model = isinstance(old, keras.Model) or _is_model_file(old)
+        is_model = isinstance(old, keras.Model) or _is_keras_path(old)
         parts = Data(before.inputs, data, labels, ordered=is_model)
         thresholds = _find_thresholds(before, parts, batch_size)
         for part in parts:
@@ -149,7 +149,7 @@ def _open_version(
 
     The name of a file has the name of its folder: "old/model.keras", "digits/1".
     """
-    if _is_model_file(version):
+    if _is_keras_path(version):
         path = pathlib.Path(version)
         return "/".join(path.parts[-2:]), reference_runner(load_model(path))
     if isinstance(version, keras.Model):
@@ -162,7 +162,7 @@ def _open_version(
     return "/".join(pathlib.Path(file_runner.path or "").parts[-2:]), file_runner
 
 
-def _is_model_file(version: keras.Model | Artifact) -> TypeGuard[str | os.PathLike[str]]:
+def _is_keras_path(version: keras.Model | Artifact) -> TypeGuard[str | os.PathLike[str]]:
     """Return whether a version is the path of a .keras file."""
     return isinstance(version, str | os.PathLike) and pathlib.Path(version).suffix == ".keras"
 

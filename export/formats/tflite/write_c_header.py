@@ -129,6 +129,11 @@ def _find_golden_case(file: pathlib.Path, signature: str) -> GoldenCase:
         return batch, -max((case.inputs[name].shape[1] for name in case.sequences), default=0)
 
     cases = [case for case in found.cases if case.signature == signature]
+    if not cases:
+        raise ValueError(
+            f'{file} has no golden case of the signature "{signature}". Export the model again, or '
+            "pass golden_cases=False"
+        )
     return min(cases, key=batch_and_length)
 
 
