@@ -49,6 +49,9 @@ def pytest_configure(config):
     stack = contextlib.ExitStack()
     stack.enter_context(forked_workers.forking())
     config.add_cleanup(stack.close)
+    if INSTALLED < (3, 13):
+        # An older Keras warns of one tensor as the inputs of a loaded Sequential model.
+        config.addinivalue_line("filterwarnings", "ignore:The structure of `inputs`:UserWarning")
 
 
 def pytest_collection_modifyitems(items):
@@ -79,15 +82,10 @@ def pytest_pyfunc_call():
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup():
-    """Run a fixture, or skip its tests."""
-    return (yield from _skip_unsupported())
-
-
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup():
     """Set the random seed before each test and its fixtures, so that the order does not matter."""
     keras.utils.set_random_seed(0)
+    return (yield from _skip_unsupported())
 
 
 @pytest.fixture(scope="session", autouse=True)
