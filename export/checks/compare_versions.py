@@ -181,8 +181,8 @@ def _run_whole_sequences(versions: Sequence[tuple[str, Runner]]) -> list[tuple[s
         if run.path is not None and file is not None and file.is_single_step(run.path):
             if not models:
                 raise ValueError(
-                    f"{name} runs one timestep in a call, and only the Keras model "
-                    "distinguishes its sequences and its states. Give the Keras model as the old version."
+                    f"{name} runs one timestep in a call, and only the Keras model distinguishes "
+                    "its sequences and its states. Give the Keras model as the old version."
                 )
             run = SingleStepRunner(models[0], lambda _, worker, run=run: run)
         found.append((name, run))
