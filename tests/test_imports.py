@@ -1,30 +1,39 @@
 """Imports run in one direction (docs/design/layout.md); only the listed modules use TensorFlow."""
 
 import ast
+import functools
 import graphlib
 import pathlib
 import re
 import sys
 
-import pytest
-
 ROOT = pathlib.Path(__file__).parents[1]
 
-# Packages of export; each imports only the packages before it. Other modules of export come before
-# all packages (BASE) or after them.
-EXPORT_PACKAGES = ["compare", "runtimes", "golden_cases", "model", "formats", "report", "checks"]
-BASE = {"errors", "input_names", "packages", "printable", "results", "signature"}
-
-# Parts of the project. Each part may import the parts before it.
-ORDER = ["ops", "layers", "rnn", "recalibration and compat", "export", *EXPORT_PACKAGES]
-ORDER += ["normalization_table", "cli", "examples and benchmarks", "experiments"]
-
-BESIDE_RECALIBRATION = {"recalibration", "compat", "clone", "named_layers", "substitution"}
-BESIDE_RECALIBRATION |= {"conversion", "time_distributed", "new_figure", "progress"}
-BESIDE_RECALIBRATION |= {"statistics_plot"}
-
-# Packages without Keras and TensorFlow, transitively.
-NUMPY_ALONE = ["keras_norm.export.compare", "keras_norm.export.results"]
+# Parts of the project, each with the modules and packages that belong to it. A module belongs to
+# the longest of these names that contains it, and imports only its own and earlier parts.
+PARTS = [
+    "ops keras_internals typing",
+    "layers",
+    "rnn",
+    "recalibration compat conversion clone named_layers substitution time_distributed new_figure "
+    "progress statistics_plot",
+    "export.errors export.input_names export.packages export.printable export.results "
+    "export.signature",
+    "export.compare",
+    "export.runtimes",
+    "export.golden_cases",
+    "export.model",
+    "export.formats",
+    "export.report",
+    "export.checks",
+    "export.normalization_table export.input_sizes",
+    "__main__ export.__main__",
+]
+PARTS = [[f"keras_norm.{name}" for name in part.split()] for part in PARTS]
+PARTS[4].append("keras_norm_verify")
+PARTS[-1].append("keras_norm_cli")
+PARTS += [["examples", "benchmarks"], ["experiments"]]
+LIBRARY = 4  # the first part of `keras_norm.export`
 
 # Modules below export that import TensorFlow.
 TENSORFLOW = {
@@ -48,44 +57,22 @@ def module_name(path):
 
 FOLDERS = ("keras_norm", "keras_norm_cli", "export", "examples", "benchmarks", "experiments")
 MODULES = {
-    module_name(path): path
-    for folder in (
-        "keras_norm",
-        "keras_norm_cli",
-        "export",
-        "examples",
-        "benchmarks",
-        "experiments",
-    )
-    for path in sorted((ROOT / folder).rglob("*.py"))
+    module_name(path): path for name in FOLDERS for path in sorted((ROOT / name).rglob("*.py"))
 }
 MODULES["keras_norm_verify"] = ROOT / "keras_norm_verify.py"
 
 
+def within(name, *packages):
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
+
+
 def rank(module):
-    """Return a module's index in ORDER; None for keras_norm, its version, and other packages."""
-    first, *rest = module.split(".")
-    if first == "experiments":
-        return ORDER.index("experiments")
-    if first in ("examples", "benchmarks"):
-        return ORDER.index("examples and benchmarks")
-    if first == "keras_norm_cli" or (first == "keras_norm" and rest[-1:] == ["__main__"]):
-        return ORDER.index("cli")
-    if first == "keras_norm_verify":
-        return ORDER.index("export")
-    if first != "keras_norm" or not rest or rest == ["export"]:
-        return None
-    if rest[0] in ("keras_internals", "typing"):
-        return ORDER.index("ops")
-    if rest[0] in BESIDE_RECALIBRATION:
-        return ORDER.index("recalibration and compat")
-    if rest[0] != "export":
-        return ORDER.index(rest[0]) if rest[0] in ORDER else None
-    if rest[1] in EXPORT_PACKAGES:
-        return ORDER.index(rest[1])
-    return ORDER.index("export" if rest[1] in BASE else "normalization_table")
+    """Return the index of a module's part; None for `keras_norm` itself and other packages."""
+    found = [(len(p), k) for k, part in enumerate(PARTS) for p in part if within(module, p)]
+    return max(found)[1] if found else None
 
 
+@functools.cache
 def imported(module):
     """Collect the full names of all imports in a module, also of imports inside functions."""
     path = MODULES[module]
@@ -100,64 +87,6 @@ def imported(module):
     return found
 
 
-def test_keras_norm_verify_imports_only_numpy_and_the_runtimes():
-    others = {name.split(".")[0] for name in imported("keras_norm_verify")}
-    assert others - set(sys.stdlib_module_names) == {
-        "numpy",
-        "ai_edge_litert",
-        "onnxruntime",
-        "tensorflow",
-    }
-
-
-def within(name, *packages):
-    return any(name == package or name.startswith(f"{package}.") for package in packages)
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_import_only_their_own_part_and_earlier_parts(module):
-    own = rank(module)
-    if own is None:
-        return
-    later = {name for name in imported(module) if (rank(name) or 0) > own}
-    assert not later
-
-
-def test_imports_have_no_cycle():
-    parents = {module: {m for m in MODULES if within(module, m)} for module in MODULES}
-    graph = {module: imported(module) & set(MODULES) - parents[module] for module in MODULES}
-    try:
-        list(graphlib.TopologicalSorter(graph).static_order())
-    except graphlib.CycleError as error:
-        pytest.fail(" -> ".join(error.args[1]))
-
-
-@pytest.mark.parametrize("module", [m for m in MODULES if (rank(m) or 99) < ORDER.index("cli")])
-def test_modules_do_not_import_keras_norm_itself(module):
-    """`import keras_norm` inside the package would import later parts too."""
-    names = {name for name in imported(module) if within(name, "keras_norm")}
-    public = {name for name in names if rank(name) is None and name != "keras_norm.version"}
-    if rank(module) < ORDER.index("export"):
-        assert not public
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_do_not_import_keras_src(module):
-    assert not [name for name in imported(module) if within(name, "keras.src")]
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_import_keras_norm_export_and_not_export(module):
-    """A module with two names would register every class twice."""
-    assert not [name for name in imported(module) if within(name, "export")]
-
-
-@pytest.mark.parametrize("module", [m for m in MODULES if (rank(m) or 0) < ORDER.index("export")])
-def test_only_the_listed_modules_import_tensorflow(module):
-    uses = any(within(name, "tensorflow") for name in imported(module))
-    assert uses == (module in TENSORFLOW)
-
-
 def reached(module):
     """All that a module imports, directly or through our other modules, as full names."""
     found, pending = set(), [module]
@@ -169,32 +98,66 @@ def reached(module):
     return found
 
 
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if within(m, *NUMPY_ALONE) and MODULES[m].name != "__init__.py"]
-)
-def test_compare_and_results_do_not_import_keras_or_tensorflow(module):
-    assert not [n for n in reached(module) if within(n, "keras", "tensorflow")]
+def find_imports(modules, *packages):
+    """List the imports of some packages in some modules, as (module, imported name)."""
+    return [(m, name) for m in modules for name in imported(m) if within(name, *packages)]
 
 
-@pytest.mark.parametrize(
-    "module", [m for m in MODULES if re.search(r"\.formats\.\w+\.(run|convert)_", m)]
-)
-def test_a_worker_script_imports_nothing_of_the_package(module):
-    assert not [n for n in imported(module) if within(n, "keras", "keras_norm")]
+def test_modules_import_only_their_own_part_and_earlier_parts():
+    ranked = {module: rank(module) for module in MODULES}
+    later = [
+        (module, name)
+        for module, own in ranked.items()
+        for name in (() if own is None else imported(module))
+        if (rank(name) or 0) > own
+    ]
+    assert not later
+    assert set(ranked.values()) == {*range(len(PARTS)), None}
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("examples.")])
-def test_an_example_has_under_100_lines_and_imports_no_other_example(module):
+def test_imports_have_no_cycle():
+    parents = {module: {m for m in MODULES if within(module, m)} for module in MODULES}
+    graph = {module: imported(module) & set(MODULES) - parents[module] for module in MODULES}
+    list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def test_modules_do_not_import_the_public_names_of_the_package():
+    """`import keras_norm` inside the package would import later parts too."""
+    below = [module for module in MODULES if (rank(module) or 0) < LIBRARY and rank(module)]
+    names = find_imports(below, "keras_norm")
+    assert not [(m, n) for m, n in names if rank(n) is None and n != "keras_norm.version"]
+
+
+def test_modules_import_neither_keras_src_nor_export_under_a_second_name():
+    """A module with two names would register every class twice."""
+    assert not find_imports(MODULES, "keras.src", "export")
+
+
+def test_only_the_listed_modules_below_export_import_tensorflow():
+    below = [module for module in MODULES if (rank(module) or 0) < LIBRARY]
+    assert {module for module, _ in find_imports(below, "tensorflow")} == TENSORFLOW
+
+
+def test_compare_and_results_do_not_import_keras_or_tensorflow():
+    for module, path in MODULES.items():
+        alone = within(module, "keras_norm.export.compare", "keras_norm.export.results")
+        if alone and path.name != "__init__.py":
+            assert not [n for n in reached(module) if within(n, "keras", "tensorflow")], module
+
+
+def test_a_worker_script_imports_nothing_of_the_package():
+    scripts = [m for m in MODULES if re.search(r"\.formats\.\w+\.(run|convert)_", m)]
+    assert not find_imports(scripts, "keras", "keras_norm")
+
+
+def test_keras_norm_verify_imports_only_numpy_and_the_runtimes():
+    others = {name.split(".")[0] for name in imported("keras_norm_verify")}
+    runtimes = {"ai_edge_litert", "onnxruntime", "tensorflow"}
+    assert others - set(sys.stdlib_module_names) == {"numpy", *runtimes}
+
+
+def test_an_example_has_under_100_lines_and_imports_no_other_example():
     """A user copies an example as a single file."""
-    assert len(MODULES[module].read_text().splitlines()) < 100
-    assert not [name for name in imported(module) if within(name, "examples")]
-
-
-def test_imports_inside_functions_are_found():
-    assert "keras_norm.ops.tensorflow_scan" in imported("keras_norm.ops.scan")
-
-
-def test_every_part_of_the_import_order_has_modules():
-    found = {rank(module) for module in MODULES}
-    assert found == {*range(len(ORDER)), None}
-    assert set(MODULES) > TENSORFLOW
+    examples = [module for module in MODULES if module.startswith("examples.")]
+    assert [m for m in examples if len(MODULES[m].read_text().splitlines()) >= 100] == []
+    assert not find_imports(examples, "examples")
