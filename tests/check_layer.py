@@ -99,6 +99,8 @@ def check_layer(
                 output = in_policy(x, training=training)
                 assert [spec[1] for spec in _specs(output)] == [dtype] * len(_specs(output))
                 assert all(np.isfinite(np.asarray(v, "float64")).all() for v in _flat(output))
+                own = {weight.dtype for weight in in_policy.weights} - {"int32"}
+                assert own <= {"float64" if policy == "float64" else "float32"}
     with _check("save and load"):
         _check_saving(keras.Model(inputs, outputs), x)
     if train:

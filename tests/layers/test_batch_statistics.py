@@ -1,4 +1,4 @@
-"""How the moving statistics of batch normalizations average over batches."""
+"""BatchNormalization and TimestepBatchNormalization: averages over batches, and shared behavior."""
 
 import keras
 import numpy as np
@@ -7,9 +7,20 @@ import tensorflow as tf
 
 from keras_norm import BatchNormalization, BatchNormSimpleRNN, TimestepBatchNormalization
 from tests import oracles
+from tests.check_layer import layer_gradients
 
 RNG = np.random.default_rng(0)
 BATCHES = [RNG.normal(k, 1 + k, size=(6, 3)) for k in range(5)]
+MASK = np.array([[1, 1, 0, 0], [1, 0, 1, 1], [0, 1, 0, 0]], bool)
+every_average = pytest.mark.parametrize(
+    "kwargs", [{}, {"momentum": None}, {"momentum": 0.9, "debias": True}], ids=str
+)
+counted_averages = pytest.mark.parametrize(
+    "kwargs", [{"momentum": None}, {"debias": True}], ids=str
+)
+each_layer = pytest.mark.parametrize(
+    ("cls", "args"), [(BatchNormalization, ()), (TimestepBatchNormalization, (4,))]
+)
 
 
 def statistics(batches, ddof=0):
@@ -28,7 +39,98 @@ def assert_moving(layer, mean, variance):
     np.testing.assert_allclose(layer.moving_variance, variance, rtol=1e-12)
 
 
-# keras.RematScope -------------------------------------------------------------------------------
+def assert_equal(actual, expected, atol=0.0):
+    for a, e in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=0, atol=atol)
+
+
+# Both layers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["inference", "frozen", "fully masked"])
+@pytest.mark.parametrize(
+    ("cls", "kwargs"),
+    [
+        (TimestepBatchNormalization, {"max_timesteps": 4}),
+        (TimestepBatchNormalization, {"max_timesteps": 2, "momentum": None}),
+        (BatchNormalization, {}),
+        (BatchNormalization, {"momentum": None}),
+        (BatchNormalization, {"debias": True, "unbiased_variance": True}),
+        (BatchNormalization, {"virtual_batch_size": 2}),
+        (BatchNormalization, {"renorm": True}),
+        (BatchNormalization, {"synchronized": True}),
+    ],
+    ids=str,
+)
+def test_without_new_statistics_the_moving_statistics_are_used_and_do_not_change(
+    cls, kwargs, how, implementation
+):
+    layer = cls(dtype="float64", **kwargs)
+    x = RNG.normal(5.0, 2.0, size=(5, 4, 3))
+    layer(x, training=True)
+    layer.trainable = how != "frozen"
+    before, x = layer.get_weights(), x + 1.0
+    mask = tf.zeros((5, 4), "bool") if how == "fully masked" else None
+    y = layer(x, training=how != "inference", mask=mask)
+    assert_equal(layer.get_weights(), before)
+    np.testing.assert_allclose(y, layer(x), rtol=0, atol=1e-12)
+    assert (layer.trainable_weights == []) == (how == "frozen")
+
+
+@each_layer
+def test_nan_in_masked_positions_reaches_neither_gradients_nor_statistics(cls, args):
+    x, weights = RNG.normal(size=(2, *MASK.shape, 2))
+    results = []
+    for values in (x, np.where(MASK[..., None], x, np.nan)):
+        layer = cls(*args, dtype="float64")
+        gradients = layer_gradients(
+            layer,
+            values,
+            lambda y: keras.ops.sum(tf.boolean_mask(weights * y, MASK)),
+            training=True,
+            mask=tf.constant(MASK),
+        )
+        statistics = [weight.numpy() for weight in layer.non_trainable_weights]
+        results.append([gradients[0][MASK], *gradients[1:], *statistics])
+    assert_equal(results[1], results[0], atol=1e-13)
+
+
+@each_layer
+def test_the_mask_of_a_masking_layer_reaches_the_statistics(cls, args):
+    x = RNG.normal(5.0, size=(6, 4, 3)).astype("float32")
+    x[:3, 2:] = 0
+    norm = cls(*args, momentum=0.0, debias=False)
+    keras.Sequential([keras.layers.Masking(), norm])(x, training=True)
+    unmasked = x[(x != 0).any(axis=-1)] if norm.moving_mean.ndim == 1 else x[3:, 3]
+    np.testing.assert_allclose(
+        np.atleast_2d(norm.moving_mean)[-1], unmasked.mean(axis=0), rtol=1e-5
+    )
+
+
+@each_layer
+@pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
+def test_float16_inputs_near_60000_do_not_overflow(cls, args, policy, implementation):
+    x = np.clip(60000 + 1500 * RNG.normal(size=(64, 1, 4)), 0, 65500).astype("float16")
+    layer = cls(*args, momentum=0.0, dtype=policy)
+    expected, _, _ = oracles.batch_norm_train(x.astype("float64"))
+    np.testing.assert_allclose(layer(x, training=True), expected, rtol=0, atol=1e-2)
+    np.testing.assert_allclose(layer(x, training=False), expected, rtol=0, atol=1e-2)
+    assert layer.moving_variance.dtype == "float32"
+
+
+@each_layer
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_float32_mean_near_1e7_costs_no_digits(cls, args, masked, implementation):
+    x = (1e7 + 10 * RNG.normal(size=(160, 1, 3))).astype("float32")
+    mask = RNG.random(x.shape[:2]) > 0.3 if masked else np.ones(x.shape[:2], bool)
+    layer = cls(*args, momentum=0.0)
+    expected, mean, variance = oracles.batch_norm_train(
+        x.astype("float64"), mask=mask, epsilon=layer.epsilon
+    )
+    y = layer(x, training=True, mask=tf.constant(mask) if masked else None)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(np.atleast_2d(layer.moving_mean)[0], mean, rtol=1e-7)
+    np.testing.assert_allclose(np.atleast_2d(layer.moving_variance)[0], variance, rtol=1e-4)
 
 
 @pytest.mark.parametrize("eager", [True, False], ids=["eager", "graph"])
@@ -54,11 +156,11 @@ def test_a_rematerialized_layer_updates_its_statistics_once_and_warns(create, ea
     assert np.unique(count) == 1
 
 
-# BatchNormalization -----------------------------------------------------------------------------
+# Averages of BatchNormalization -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9, 0.99, 1.0])
-def test_exponential_average_starts_at_its_initial_value(momentum):
+def test_the_exponential_average_starts_at_its_initial_value(momentum):
     layer = BatchNormalization(
         momentum=momentum,
         moving_mean_initializer=keras.initializers.Constant(4),
@@ -71,11 +173,12 @@ def test_exponential_average_starts_at_its_initial_value(momentum):
         oracles.exponential_average(np.full(3, 4.0), means, momentum),
         oracles.exponential_average(np.full(3, 5.0), variances, momentum),
     )
+    assert len(layer.non_trainable_weights) == 2
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9, 0.99])
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_debiased_average_forgets_its_initial_value(momentum, count):
+def test_the_debiased_average_forgets_its_initial_value(momentum, count):
     layer = BatchNormalization(
         momentum=momentum,
         debias=True,
@@ -91,61 +194,40 @@ def test_debiased_average_forgets_its_initial_value(momentum, count):
 
 
 @pytest.mark.parametrize("debias", [False, True])
-def test_momentum_none_gives_the_exact_mean_of_all_batches(debias):
-    layer = train(BatchNormalization(momentum=None, debias=debias, dtype="float64"))
-    means, variances = statistics(BATCHES)
+def test_momentum_none_gives_the_exact_mean_of_the_batches_that_are_not_fully_masked(debias):
+    layer = BatchNormalization(momentum=None, debias=debias, dtype="float64")
+    layer(BATCHES[0], training=True)
+    layer(BATCHES[1], training=True, mask=tf.zeros(6, bool))
+    train(layer, BATCHES[2:])
+    means, variances = statistics([BATCHES[0], *BATCHES[2:]])
+    assert int(layer.update_count) == len(means)
     assert_moving(layer, oracles.cumulative_average(means), oracles.cumulative_average(variances))
 
 
-@pytest.mark.parametrize("kwargs", [{"momentum": None}, {"debias": True}], ids=str)
+@counted_averages
 def test_inference_after_one_step_equals_training(kwargs):
     layer = BatchNormalization(dtype="float64", **kwargs)
     trained = layer(BATCHES[4], training=True)
     np.testing.assert_allclose(layer(BATCHES[4], training=False), trained, rtol=0, atol=1e-12)
 
 
+@each_layer
 @pytest.mark.parametrize("momentum", [0.9, 0.999, 0.99999])
-@pytest.mark.parametrize(
-    ("cls", "args"), [(BatchNormalization, ()), (TimestepBatchNormalization, (1,))]
-)
 def test_debiased_averages_lose_no_digits_in_float32(cls, args, momentum):
-    # In float32, 1 - momentum^n would be wrong in its fourth digit.
+    """In float32, 1 - momentum^n would be wrong in its fourth digit."""
     layer = cls(*args, momentum=momentum, debias=True)
     batches = [RNG.normal(1000 + k, 0.5, size=(8, 1, 2)).astype("float32") for k in range(3)]
     means, variances = statistics([x.astype("float64") for x in batches])
     train(layer, batches)
-    np.testing.assert_allclose(
-        np.ravel(layer.moving_mean), oracles.debiased_average(means, momentum), rtol=1e-6
-    )
-    np.testing.assert_allclose(
-        np.ravel(layer.moving_variance), oracles.debiased_average(variances, momentum), rtol=1e-4
-    )
+    for moving, values, rtol in (
+        (layer.moving_mean, means, 1e-6),
+        (layer.moving_variance, variances, 1e-4),
+    ):
+        expected = oracles.debiased_average(values, momentum)
+        np.testing.assert_allclose(np.atleast_2d(moving)[0], expected, rtol=rtol)
 
 
-@pytest.mark.parametrize("kwargs", [{"momentum": None}, {"debias": True}], ids=str)
-def test_cumulative_and_debiased_averages_count_updates(kwargs):
-    assert int(train(BatchNormalization(**kwargs)).update_count) == len(BATCHES)
-
-
-def test_exponential_average_has_no_update_count():
-    layer = train(BatchNormalization())
-    assert [weight.name for weight in layer.non_trainable_weights] == [
-        "moving_mean",
-        "moving_variance",
-    ]
-
-
-def test_fully_masked_batches_are_not_counted():
-    layer = BatchNormalization(momentum=None, dtype="float64")
-    layer(BATCHES[0], training=True)
-    layer(BATCHES[1], training=True, mask=tf.zeros(6, bool))
-    layer(BATCHES[2], training=True)
-    means, variances = statistics([BATCHES[0], BATCHES[2]])
-    assert int(layer.update_count) == 2
-    assert_moving(layer, oracles.cumulative_average(means), oracles.cumulative_average(variances))
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"momentum": None}, {"debias": True}], ids=str)
+@every_average
 def test_unbiased_variance_updates_the_moving_variance_only(kwargs):
     layer = BatchNormalization(unbiased_variance=True, dtype="float64", **kwargs)
     y = layer(BATCHES[0], training=True)
@@ -155,61 +237,52 @@ def test_unbiased_variance_updates_the_moving_variance_only(kwargs):
     np.testing.assert_allclose(layer.moving_variance, expected, rtol=1e-12)
 
 
-def test_unbiased_variance_counts_unmasked_values():
+def test_unbiased_variance_counts_the_unmasked_values_of_each_ghost_batch():
+    options = {"momentum": None, "unbiased_variance": True, "dtype": "float64"}
     x, mask = RNG.normal(size=(4, 5, 3)), RNG.random((4, 5)) > 0.4
-    layer = BatchNormalization(momentum=None, unbiased_variance=True, dtype="float64")
+    layer = BatchNormalization(**options)
     layer(x, training=True, mask=tf.constant(mask))
     assert_moving(layer, *oracles.batch_statistics(x, mask=mask, ddof=1))
+    ghosts, x = BatchNormalization(virtual_batch_size=3, **options), BATCHES[0][:5]
+    ghosts(x, training=True)
+    of_ghosts = statistics([x[:3], x[3:]], ddof=1)
+    assert_moving(ghosts, *(np.mean(values, axis=0) for values in of_ghosts))
 
 
-def test_unbiased_variance_of_a_single_value_is_finite():
+def test_the_unbiased_variance_of_a_single_value_is_finite():
     layer = BatchNormalization(momentum=None, unbiased_variance=True)
     layer(np.ones((1, 3), "float32"), training=True)
     assert np.isfinite(layer.moving_variance).all()
 
 
-def test_unbiased_variance_of_ghost_batches_counts_the_values_of_each_ghost_batch():
-    x = BATCHES[0][:5]
-    layer = BatchNormalization(
-        momentum=None, unbiased_variance=True, virtual_batch_size=3, dtype="float64"
-    )
-    layer(x, training=True)
-    ghosts = statistics([x[:3], x[3:]], ddof=1)
-    assert_moving(layer, *(np.mean(values, axis=0) for values in ghosts))
-
-
-@pytest.mark.parametrize("kwargs", [{}, {"momentum": None}, {"debias": True}], ids=str)
-def test_averages_are_float32_under_mixed_precision(kwargs):
-    layer = BatchNormalization(
-        dtype="mixed_float16", momentum=kwargs.pop("momentum", 0.9), **kwargs
-    )
+@every_average
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "mixed_float16"])
+def test_averages_are_float32_under_half_precision(kwargs, dtype):
+    layer, exact = (BatchNormalization(dtype=d, **kwargs) for d in (dtype, "float64"))
     train(layer, [x.astype("float16") for x in BATCHES])
-    exact = BatchNormalization(dtype="float64", momentum=layer.momentum, **kwargs)
     train(exact, [x.astype("float16").astype("float64") for x in BATCHES])
     np.testing.assert_allclose(layer.moving_mean, exact.moving_mean, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(layer.moving_variance, exact.moving_variance, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kwargs", [{"momentum": None}, {"momentum": 0.9, "debias": True}], ids=str)
-def test_training_continues_where_a_saved_model_stopped(kwargs, tmp_path):
-    model = keras.Sequential([keras.Input((3,)), BatchNormalization(**kwargs)])
+def test_training_continues_where_a_saved_model_stopped(tmp_path):
+    norms = [BatchNormalization(momentum=None), BatchNormalization(momentum=0.9, debias=True)]
+    model = keras.Sequential([keras.Input((3,)), *norms])
     train(model, BATCHES[:2])
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     train(model, BATCHES[2:])
     train(loaded, BATCHES[2:])
-    for restored, weight in zip(loaded.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(restored, weight)
+    assert_equal(loaded.get_weights(), model.get_weights())
 
 
-# TimestepBatchNormalization ---------------------------------------------------------------------
+# Averages of TimestepBatchNormalization ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "kwargs",
     [
         {},
-        {"momentum": 0.9},
         {"momentum": 0.9, "debias": False},
         {"momentum": None},
         {"momentum": 0.0},
@@ -227,13 +300,3 @@ def test_each_row_averages_over_the_batches_that_updated_it(kwargs):
         oracles.timestep_batch_norm(oracle, x, mask, training=True)
     np.testing.assert_array_equal(layer.update_count, oracle.update_count)
     assert_moving(layer, oracle.moving_mean, oracle.moving_variance)
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "mixed_float16"])
-def test_moving_statistics_are_float32_under_half_precision(dtype):
-    layer = BatchNormalization(momentum=0.0, dtype=dtype)
-    x = np.array([[-60000.0], [60000.0]], "float16")
-    layer(x, training=True)
-    assert layer.moving_variance.dtype == "float32"
-    np.testing.assert_allclose(layer.moving_variance, [x.astype("float64").var()], rtol=1e-2)
-    np.testing.assert_allclose(np.asarray(layer(x), "float32"), [[-1.0], [1.0]], rtol=1e-2)

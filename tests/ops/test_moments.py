@@ -104,12 +104,17 @@ def test_float16_near_its_maximum_does_not_overflow():
 
 
 def test_sums_over_replicas_are_used():
-    """Two replicas with equal rows double the count, and leave mean and variance unchanged."""
-    m = moments(tf.constant(X), [0], all_reduce=lambda s: 2.0 * s)
-    alone = moments(tf.constant(X), [0])
-    np.testing.assert_allclose(m.count, 2.0 * alone.count)
-    np.testing.assert_allclose(m.mean, alone.mean, atol=1e-12)
-    np.testing.assert_allclose(m.variance, alone.variance, atol=1e-12)
+    """Two replicas with equal rows double the count, and change no moment and no gradient."""
+    x, weights, found = tf.constant(X), RNG.normal(size=(3, *X.shape)), []
+    for options in ({}, {"all_reduce": lambda s: 2.0 * s}):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            m = moments(x, [0], **options)
+            results = (m.mean, m.variance, m.centered)
+            loss = sum(tf.reduce_sum(w * r) for w, r in zip(weights, results, strict=True))
+        found.append([*results, tape.gradient(loss, x), m.count * (1.0 if options else 2.0)])
+    for together, alone in zip(*found, strict=True):
+        np.testing.assert_allclose(together, alone, atol=1e-12)
 
 
 def test_a_constant_far_from_0_is_centered_exactly():
