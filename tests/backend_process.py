@@ -26,6 +26,10 @@ def run_on_backend(backend, *arguments):
             **os.environ,
             "KERAS_BACKEND": backend,
             "XLA_FLAGS": "--xla_backend_optimization_level=0",  # compilation takes most of the time
+            # JAX finds the programs of the run before, by their code and the kind of processor.
+            "JAX_COMPILATION_CACHE_DIR": str(ROOT / "build" / "jax_programs"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         },
         capture_output=True,
         text=True,

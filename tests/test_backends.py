@@ -9,6 +9,8 @@ import pytest
 import keras_norm
 from tests.backend_process import run_on_backend
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("LayerNormLSTM", "BatchNormGRU", "LayerNormSimpleRNN")
 
 LAYERS = """

@@ -10,6 +10,8 @@ import pytest
 import keras_norm
 from tests.backend_process import run_on_backend
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=["jax", "torch"])
 def backend(request):
