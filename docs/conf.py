@@ -24,7 +24,6 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
-    "inherited_arguments",
     "page_texts",
 ]
 exclude_patterns = ["_templates"]

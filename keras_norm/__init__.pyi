@@ -14,6 +14,37 @@ from keras_norm.typing import Serializable, Tensor
 from keras_norm.version import __version__ as __version__
 
 class RMSNormalization(keras.layers.Layer):
+    """Divide each sample by the root mean square of its features.
+
+    ::
+
+        y = scale * x / sqrt(mean(x^2) + epsilon)
+
+    The layer takes the arguments, the defaults and the weight of `keras.layers.RMSNormalization`.
+    Unlike Keras' layer, it passes its mask on, and does not overflow in float16.
+
+    Args:
+        axis: axis or axes to normalize over; `scale` has their shape.
+        epsilon: number added to the mean square.
+        supports_masking: whether the layer passes its mask on. Keras' layer does not: later layers
+            then treat masked timesteps as all others.
+        **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
+
+    Call arguments:
+        inputs: floating tensor of any rank.
+
+    Raises:
+        TypeError: the inputs are integers, an axis is not an integer, or an argument is unknown.
+        ValueError: an axis is out of range or occurs twice; epsilon is negative.
+
+    Example:
+        >>> RMSNormalization()(np.array([[3.0, 4.0]])).numpy().round(4)
+        array([[0.8485, 1.1314]], dtype=float32)
+
+    Reference:
+        Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv 1910.07467, eq. 4.
+    """
+
     axis: int | Sequence[int]
     epsilon: float
     scale: keras.Variable
@@ -31,6 +62,56 @@ class RMSNormalization(keras.layers.Layer):
     ) -> None: ...
 
 class NormGRU(keras.layers.RNN):
+    """Run a GRU with normalization inside over sequences.
+
+    ::
+
+        z, r = s(kernel_norm((W x_t)_zr) + recurrent_norm((U h)_zr) + b_zr)
+        n = tanh(kernel_candidate_norm((W x_t)_h) + r * recurrent_candidate_norm((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
+    acts after the norm, and there is one bias.
+
+    With `norm=None` the layer equals `keras.layers.GRU`: it has two biases, or
+    `reset_after=False`.
+
+    Args:
+        units: size of the state and of the output.
+        norm: a normalization layer, a dict from slots to layers, or None, as for
+            `NormGRUCell`.
+        *args: arguments of `keras.layers.GRU` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.GRU`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            a norm together with `reset_after=False`.
+
+    Example:
+        >>> NormGRU(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement. As
+        in Keras, z and 1 - z are swapped.
+    """
+
     activation: Callable[..., Tensor]
     bias_constraint: keras.constraints.Constraint | None
     bias_initializer: keras.initializers.Initializer
@@ -87,6 +168,60 @@ class NormGRU(keras.layers.RNN):
     ) -> None: ...
 
 class NormLSTM(keras.layers.RNN):
+    """Run an LSTM with normalization inside over sequences.
+
+    ::
+
+        i, f, g, o = kernel_norm(W x_t) + recurrent_norm(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(state_norm(c))
+
+    s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
+    receives c, not state_norm(c).
+
+    With `norm=None` the layer equals `keras.layers.LSTM`.
+
+    Args:
+        units: size of the state and of the output.
+        norm: a normalization layer, a dict from slots to layers, or None, as for
+            `NormLSTMCell`.
+        norm_form: "separate", as above, or "joint". In the joint form each gate is
+            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
+            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
+            the joint form.
+        normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
+            Addons, in place of c, as in the paper.
+        *args: arguments of `keras.layers.LSTM` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.LSTM`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h and c, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
+            unknown `norm_form`, or `normalize_carry` with the joint form.
+
+    Example:
+        >>> NormLSTM(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
+    """
+
     activation: Callable[..., Tensor]
     bias_constraint: keras.constraints.Constraint | None
     bias_initializer: keras.initializers.Initializer
@@ -147,6 +282,49 @@ class NormLSTM(keras.layers.RNN):
     ) -> None: ...
 
 class NormSimpleRNN(keras.layers.RNN):
+    """Run a SimpleRNN with normalization inside over sequences.
+
+    ::
+
+        h = tanh(kernel_norm(W x_t) + recurrent_norm(U h) + b)
+
+    With `norm=None` the layer equals `keras.layers.SimpleRNN`.
+
+    Args:
+        units: size of the state and of the output.
+        norm: a normalization layer, a dict from slots to layers, or None, as for
+            `NormSimpleRNNCell`.
+        *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.SimpleRNN`. With a per-sample norm, the bias is by
+            default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, or a norm over an axis other than the last.
+
+    Example:
+        >>> NormSimpleRNN(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
+        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+    """
+
     activation: Callable[..., Tensor]
     bias_constraint: keras.constraints.Constraint | None
     bias_initializer: keras.initializers.Initializer
@@ -199,6 +377,63 @@ class NormSimpleRNN(keras.layers.RNN):
     ) -> None: ...
 
 class BatchNormalization(keras.layers.Layer):
+    """Normalize each feature over all axes but the feature axis.
+
+    ::
+
+        y = gamma * (x - mean) / sqrt(var + epsilon) + beta
+
+    Training uses the mean and biased variance of the batch, and updates the moving statistics with
+    them. Inference uses the moving statistics, and so does a layer with `trainable=False`. The
+    default values equal the defaults of `keras.layers.BatchNormalization`.
+
+    Args:
+        axis: the feature axis, which is not reduced.
+        momentum: weight of the old value in the moving statistics, in [0, 1]. None computes the
+            mean of the statistics of all batches.
+        epsilon: number added to the variance.
+        center: whether the layer has a beta.
+        scale: whether the layer has a gamma.
+        debias: divide the exponential average by 1 - momentum^n, so that inference is right after
+            the first step.
+        virtual_batch_size: largest number of samples that are normalized together in training
+            ("ghost batch normalization"). The batch is split into ghost batches, as equal as whole
+            samples allow. The moving statistics are updated once, with the mean of the statistics
+            of the ghost batches. None for the whole batch.
+        renorm: whether to use batch renormalization.
+        renorm_clipping: dict with any of `rmax`, `rmin`, `dmax`.
+        renorm_momentum: weight of the old value in the averages of batch renormalization.
+        synchronized: compute the statistics over all replicas of a distributed step (TensorFlow).
+        **kwargs: `unbiased_variance` (update the moving variance with n - 1 in place of n as the
+            divisor), `moving_mean_initializer`, `moving_variance_initializer`,
+            `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
+            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: floating tensor of rank 2 or more.
+        training: whether to use the batch's statistics and to update the moving statistics.
+        mask: True at unmasked positions: (batch, time), or the shape of `inputs` without one
+            dimension. A fully masked batch is normalized with the moving statistics and does not
+            update them.
+
+    Raises:
+        TypeError: the inputs are integers, the axis is not an integer, or an argument is unknown.
+        ValueError: the axis is out of range; the mask has a wrong rank; momentum is outside [0, 1];
+            `renorm_clipping` has an unknown key; `virtual_batch_size` is below 1, or is combined
+            with `renorm` or `synchronized`; `synchronized` is True without TensorFlow.
+
+    Example:
+        >>> layer = BatchNormalization(momentum=None)
+        >>> y = layer(np.array([[1.0], [3.0]]), training=True)
+        >>> layer.moving_mean.numpy(), layer.moving_variance.numpy()
+        (array([2.], dtype=float32), array([1.], dtype=float32))
+
+    Reference:
+        Ioffe and Szegedy, "Batch Normalization" (2015), arXiv 1502.03167, algorithms 1 and 2;
+        Ioffe, "Batch Renormalization" (2017), arXiv 1702.03275; Hoffer, Hubara and Soudry, "Train
+        longer, generalize better" (2017), arXiv 1705.08741, algorithm 1 (ghost batches).
+    """
+
     axis: int
     beta: keras.Variable | None
     beta_constraint: keras.constraints.Constraint | None
@@ -255,6 +490,48 @@ class BatchNormalization(keras.layers.Layer):
     ) -> None: ...
 
 class LayerNormalization(keras.layers.Layer):
+    """Normalize each sample over its features.
+
+    ::
+
+        y = gamma * (x - mean) / sqrt(var + epsilon) + beta          "inside"
+        y = gamma * (x - mean) / (sqrt(var) + epsilon) + beta        "outside"
+        y = gamma * x / sqrt(var + epsilon)                          rms_scaling
+
+    with mean and var over `axis`, and var = sum((x - mean)^2) / (n - ddof). The default values
+    equal the defaults of `keras.layers.LayerNormalization`. `epsilon_placement="outside", ddof=1`
+    gives the equation of "The Annotated Transformer".
+
+    Args:
+        axis: axis or axes to normalize over; gamma and beta have their shape.
+        epsilon: number added to the variance ("inside") or to the deviation ("outside").
+        center: whether the layer has a beta.
+        scale: whether the layer has a gamma.
+        epsilon_placement: "inside" or "outside" the square root.
+        ddof: 0 for the biased variance, 1 for the unbiased variance.
+        rms_scaling: multiply x, not x - mean, by gamma / sqrt(var + epsilon), without beta:
+            `center` and `scale` are ignored. Keras has deprecated this argument. It is not
+            `RMSNormalization`, which divides by the root mean square.
+        **kwargs: `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
+            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: floating tensor of any rank. The layer passes its mask on.
+
+    Raises:
+        TypeError: the inputs are integers, an axis is not an integer, or an argument is unknown.
+        ValueError: an axis is out of range or occurs twice; `epsilon_placement` or `ddof` has
+            another value; there are too few features for `ddof`.
+
+    Example:
+        >>> layer = LayerNormalization(epsilon=1e-5)
+        >>> layer(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
+        array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, section 3, eq. 3-4.
+    """
+
     axis: int | Sequence[int]
     beta: keras.Variable | None
     beta_constraint: keras.constraints.Constraint | None
@@ -294,6 +571,58 @@ class LayerNormalization(keras.layers.Layer):
     ) -> None: ...
 
 class TimestepBatchNormalization(keras.layers.Layer):
+    """Normalize each timestep over the batch, with separate statistics for each timestep.
+
+    ::
+
+        y_t = gamma * (x_t - mean_t) / sqrt(var_t + epsilon) + beta
+
+    with mean_t and var_t over the sequences that are unmasked at timestep t. gamma and beta are
+    shared over time. Training uses mean_t and var_t of the batch, and updates row t of the moving
+    statistics. All timesteps beyond the last row update the last row. A timestep with fewer than
+    two unmasked sequences uses the moving statistics, and does not update them. Inference uses row
+    min(t, last row that training updated).
+
+    Args:
+        max_timesteps: number of rows of moving statistics.
+        momentum: weight of the old value in the moving statistics, in [0, 1]. None computes the
+            mean of the statistics of all batches.
+        epsilon: number added to the variance.
+        center: whether the layer has a beta.
+        scale: whether the layer has a gamma.
+        debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
+            row. The default is True because few batches reach the late timesteps.
+        **kwargs: `unbiased_variance`, `moving_mean_initializer`, `moving_variance_initializer`,
+            `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
+            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: (batch, time, features), or (batch, features) with `step`.
+        training: whether to use the batch's statistics and to update the moving statistics.
+        mask: (batch, time), or (batch,) with `step`; True at unmasked timesteps.
+        step: the timestep of `inputs`, an int or int tensor counted from 0; None for whole
+            sequences. At inference it may be a tensor (batch,), with a timestep for each sequence.
+            Training with such a tensor uses its maximum.
+
+    Weights:
+        gamma and beta (features,), moving_mean and moving_variance (max_timesteps, features), and
+        update_count (max_timesteps,), the number of updates of each row.
+
+    Raises:
+        TypeError: the inputs are integers, an argument is unknown, or `max_timesteps` is missing.
+        ValueError: `max_timesteps` is below 1, `step` is negative, or the inputs or the mask have
+            another rank.
+
+    Example:
+        >>> layer = TimestepBatchNormalization(max_timesteps=5)
+        >>> y = layer(np.random.default_rng(0).normal(size=(32, 5, 3)), training=True)
+        >>> layer.update_count.numpy()
+        array([1, 1, 1, 1, 1], dtype=int32)
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.
+    """
+
     beta: keras.Variable | None
     beta_constraint: keras.constraints.Constraint | None
     beta_initializer: keras.initializers.Initializer
@@ -340,6 +669,39 @@ class TimestepBatchNormalization(keras.layers.Layer):
     ) -> None: ...
 
 class VarianceNormalization(keras.layers.Layer):
+    """Divide each sample by the standard deviation of its features, without centering.
+
+    ::
+
+        y = gamma * x / sqrt(var(x) + epsilon) + beta
+
+    As in the paper, the layer has neither gamma nor beta by default.
+
+    Args:
+        axis: axis or axes to normalize over; gamma and beta have their shape.
+        epsilon: number added to the variance.
+        center: whether the layer has a beta.
+        scale: whether the layer has a gamma.
+        **kwargs: `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
+            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: floating tensor of any rank. The layer passes its mask on.
+
+    Raises:
+        TypeError: the inputs are integers, an axis is not an integer, or an argument is unknown.
+        ValueError: an axis is out of range or occurs twice; epsilon is negative.
+
+    Example:
+        >>> VarianceNormalization(epsilon=0.0)(np.array([[1.0, 2.0, 3.0]])).numpy().round(4)
+        array([[1.2247, 2.4495, 3.6742]], dtype=float32)
+
+    Reference:
+        Wang et al., "Correct Normalization Matters: Understanding the Effect of Normalization on
+        Deep Neural Network Models for Click-Through Rate Prediction" (2020), arXiv 2006.12753,
+        section 3 (VO-LN).
+    """
+
     axis: int | Sequence[int]
     beta: keras.Variable | None
     beta_constraint: keras.constraints.Constraint | None
@@ -373,6 +735,63 @@ class VarianceNormalization(keras.layers.Layer):
     ) -> None: ...
 
 class BatchNormGRU(NormGRU):
+    """Run a GRU with recurrent BatchNorm inside over sequences.
+
+    ::
+
+        z, r = s(BN_t((W x_t)_zr) + BN_t((U h)_zr) + b_zr)
+        n = tanh(BN_t((W x_t)_h) + r * BN_t((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
+    acts after the norm, and there is one bias.
+
+    BN_t uses the batch statistics of timestep t in training, and the moving statistics of timestep
+    t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
+    initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
+
+    Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
+    `initial_state`, every piece uses the statistics of the first timesteps.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
+
+    Args:
+        units: size of the state and of the output.
+        max_timesteps: number of timesteps with their own statistics. Later timesteps share the
+            statistics of the last one.
+        momentum: weight of earlier batches in the moving statistics; None averages all batches.
+        epsilon: number that the norms add to the variance.
+        debias: whether to correct the moving statistics for their initial values 0 and 1.
+        *args: arguments of `keras.layers.GRU` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.GRU`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> BatchNormGRU(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8
+        (an LSTM).
+    """
+
     debias: bool
     epsilon: float
     max_timesteps: int
@@ -417,6 +836,69 @@ class BatchNormGRU(NormGRU):
     ) -> None: ...
 
 class BatchNormLSTM(NormLSTM):
+    """Run an LSTM with recurrent BatchNorm inside over sequences.
+
+    ::
+
+        i, f, g, o = BN_t(W x_t) + BN_t(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(BN_t(c))
+
+    s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
+    receives c, not BN_t(c).
+
+    BN_t uses the batch statistics of timestep t in training, and the moving statistics of timestep
+    t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
+    initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
+
+    Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
+    `initial_state`, every piece uses the statistics of the first timesteps.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
+
+    Args:
+        units: size of the state and of the output.
+        max_timesteps: number of timesteps with their own statistics. Later timesteps share the
+            statistics of the last one.
+        momentum: weight of earlier batches in the moving statistics; None averages all batches.
+        epsilon: number that the norms add to the variance.
+        debias: whether to correct the moving statistics for their initial values 0 and 1.
+        norm_form: "separate", as above, or "joint". In the joint form each gate is
+            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
+            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
+            the joint form.
+        normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
+            Addons, in place of c, as in the paper.
+        *args: arguments of `keras.layers.LSTM` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.LSTM`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h and c, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> BatchNormLSTM(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8
+        (an LSTM).
+    """
+
     debias: bool
     epsilon: float
     max_timesteps: int
@@ -463,6 +945,58 @@ class BatchNormLSTM(NormLSTM):
     ) -> None: ...
 
 class BatchNormSimpleRNN(NormSimpleRNN):
+    """Run a SimpleRNN with recurrent BatchNorm inside over sequences.
+
+    ::
+
+        h = tanh(BN_t(W x_t) + BN_t(U h) + b)
+
+    BN_t uses the batch statistics of timestep t in training, and the moving statistics of timestep
+    t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
+    initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
+
+    Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
+    `initial_state`, every piece uses the statistics of the first timesteps.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
+
+    Args:
+        units: size of the state and of the output.
+        max_timesteps: number of timesteps with their own statistics. Later timesteps share the
+            statistics of the last one.
+        momentum: weight of earlier batches in the moving statistics; None averages all batches.
+        epsilon: number that the norms add to the variance.
+        debias: whether to correct the moving statistics for their initial values 0 and 1.
+        *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.SimpleRNN`. With a per-sample norm, the bias is by
+            default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> BatchNormSimpleRNN(8, max_timesteps=5)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8
+        (an LSTM).
+    """
+
     debias: bool
     epsilon: float
     max_timesteps: int
@@ -505,6 +1039,53 @@ class BatchNormSimpleRNN(NormSimpleRNN):
     ) -> None: ...
 
 class LayerNormGRU(NormGRU):
+    """Run a GRU with LayerNorm inside over sequences.
+
+    ::
+
+        z, r = s(LN((W x_t)_zr) + LN((U h)_zr) + b_zr)
+        n = tanh(LN((W x_t)_h) + r * LN((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
+    acts after the norm, and there is one bias.
+
+    Every LN has its own gamma and beta.
+
+    Args:
+        units: size of the state and of the output.
+        epsilon: number that the norms add to the variance.
+        *args: arguments of `keras.layers.GRU` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.GRU`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> LayerNormGRU(8)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement. As
+        in Keras, z and 1 - z are swapped.
+    """
+
     epsilon: float
     def __init__(
         self,
@@ -543,6 +1124,58 @@ class LayerNormGRU(NormGRU):
     ) -> None: ...
 
 class LayerNormLSTM(NormLSTM):
+    """Run an LSTM with LayerNorm inside over sequences.
+
+    ::
+
+        i, f, g, o = LN(W x_t) + LN(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(LN(c))
+
+    s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
+    receives c, not LN(c).
+
+    Every LN has its own gamma and beta.
+
+    Args:
+        units: size of the state and of the output.
+        epsilon: number that the norms add to the variance.
+        norm_form: "separate", as above, or "joint". In the joint form each gate is
+            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
+            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
+            the joint form.
+        normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
+            Addons, in place of c, as in the paper.
+        *args: arguments of `keras.layers.LSTM` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.LSTM`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h and c, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> LayerNormLSTM(8)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
+    """
+
     epsilon: float
     def __init__(
         self,
@@ -583,6 +1216,48 @@ class LayerNormLSTM(NormLSTM):
     ) -> None: ...
 
 class LayerNormSimpleRNN(NormSimpleRNN):
+    """Run a SimpleRNN with LayerNorm inside over sequences.
+
+    ::
+
+        h = tanh(LN(W x_t) + LN(U h) + b)
+
+    Every LN has its own gamma and beta.
+
+    Args:
+        units: size of the state and of the output.
+        epsilon: number that the norms add to the variance.
+        *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
+        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
+            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
+            selects the custom gradient, and "auto" uses it at inference too.
+        use_cudnn: "auto" or False; both mean that the layer does not run on cuDNN.
+        **kwargs: arguments of `keras.layers.SimpleRNN`. With a per-sample norm, the bias is by
+            default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        sequences: (batch, time, features).
+        initial_state: h, of shape (batch, units); zeros by default.
+        mask: bool (batch, time), True at unmasked timesteps.
+        training: whether to apply dropout and to use batch statistics.
+
+    Returns:
+        The last output (batch, units), or with `return_sequences=True` the outputs at every
+        timestep (batch, time, units). With `return_state=True` the states follow.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> LayerNormSimpleRNN(8)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
+        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+    """
+
     epsilon: float
     def __init__(
         self,
@@ -619,6 +1294,52 @@ class LayerNormSimpleRNN(NormSimpleRNN):
     ) -> None: ...
 
 class NormGRUCell(keras.layers.GRUCell):
+    """Compute one step of a GRU with normalization inside.
+
+    ::
+
+        z, r = s(kernel_norm((W x_t)_zr) + recurrent_norm((U h)_zr) + b_zr)
+        n = tanh(kernel_candidate_norm((W x_t)_h) + r * recurrent_candidate_norm((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
+    acts after the norm, and there is one bias.
+
+    With `norm=None` the cell equals `keras.layers.GRUCell`: it has two biases, or
+    `reset_after=False`.
+
+    Args:
+        units: size of h.
+        norm: a normalization layer, copied into each slot (`kernel_norm`, `recurrent_norm`,
+            `kernel_candidate_norm` and `recurrent_candidate_norm`); a dict from slots to layers; or
+            None. A slot that is missing from the dict has no norm.
+        *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units). With statistics per timestep, a timestep counter follows, as for
+            `NormLSTMCell`.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            a norm together with `reset_after=False`.
+
+    Example:
+        >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement. As
+        in Keras, z and 1 - z are swapped.
+    """
+
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     def __init__(
         self,
@@ -649,6 +1370,59 @@ class NormGRUCell(keras.layers.GRUCell):
     ) -> None: ...
 
 class NormLSTMCell(keras.layers.LSTMCell):
+    """Compute one step of an LSTM with normalization inside.
+
+    ::
+
+        i, f, g, o = kernel_norm(W x_t) + recurrent_norm(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(state_norm(c))
+
+    s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
+    receives c, not state_norm(c).
+
+    With `norm=None` the cell equals `keras.layers.LSTMCell`.
+
+    Args:
+        units: size of h and c.
+        norm: a normalization layer, copied into each slot (`kernel_norm`, `recurrent_norm` and
+            `state_norm`); a dict from slots to layers; or None. A slot that is missing from the
+            dict has no norm.
+        norm_form: "separate", as above, or "joint". In the joint form each gate is
+            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
+            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
+            the joint form.
+        normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
+            Addons, in place of c, as in the paper.
+        *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h and c, each (batch, units). With statistics per timestep, a timestep counter
+            (batch, 2) follows, which is zero before the first step. keras.layers.RNN calls a cell
+            twice at the first timestep, so these statistics are updated twice there. It also hides
+            the mask from the cell. Prefer `NormLSTM`, which has neither problem.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
+            unknown `norm_form`, or `normalize_carry` with the joint form.
+
+    Example:
+        >>> cell = NormLSTMCell(8, norm=RMSNormalization())
+        >>> keras.layers.RNN(cell)(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
+    """
+
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     normalize_carry: bool
@@ -683,6 +1457,44 @@ class NormLSTMCell(keras.layers.LSTMCell):
     ) -> None: ...
 
 class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
+    """Compute one step of a SimpleRNN with normalization inside.
+
+    ::
+
+        h = tanh(kernel_norm(W x_t) + recurrent_norm(U h) + b)
+
+    With `norm=None` the cell equals `keras.layers.SimpleRNNCell`.
+
+    Args:
+        units: size of h.
+        norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`); a
+            dict from slots to layers; or None. A slot that is missing from the dict has no norm.
+        *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
+            default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units). With statistics per timestep, a timestep counter follows, as for
+            `NormLSTMCell`.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
+        ValueError: a slot that the cell does not have, or a norm over an axis other than the last.
+
+    Example:
+        >>> keras.layers.RNN(NormSimpleRNNCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
+        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+    """
+
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     def __init__(
         self,
@@ -711,6 +1523,58 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
     ) -> None: ...
 
 class BatchNormGRUCell(NormGRUCell):
+    """Compute one step of a GRU with recurrent BatchNorm inside.
+
+    ::
+
+        z, r = s(BN_t((W x_t)_zr) + BN_t((U h)_zr) + b_zr)
+        n = tanh(BN_t((W x_t)_h) + r * BN_t((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
+    acts after the norm, and there is one bias.
+
+    BN_t uses the batch statistics of timestep t in training, and the moving statistics of timestep
+    t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
+    initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
+
+    Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
+    `initial_state`, every piece uses the statistics of the first timesteps.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
+
+    Args:
+        units: size of h.
+        max_timesteps: number of timesteps with their own statistics. Later timesteps share the
+            statistics of the last one.
+        momentum: weight of earlier batches in the moving statistics; None averages all batches.
+        epsilon: number that the norms add to the variance.
+        debias: whether to correct the moving statistics for their initial values 0 and 1.
+        *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units). With statistics per timestep, a timestep counter follows, as for
+            `NormLSTMCell`.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> keras.layers.RNN(BatchNormGRUCell(8, max_timesteps=5))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8
+        (an LSTM).
+    """
+
     debias: bool
     epsilon: float
     kernel_candidate_norm: TimestepBatchNormalization
@@ -751,6 +1615,66 @@ class BatchNormGRUCell(NormGRUCell):
     ) -> None: ...
 
 class BatchNormLSTMCell(NormLSTMCell):
+    """Compute one step of an LSTM with recurrent BatchNorm inside.
+
+    ::
+
+        i, f, g, o = BN_t(W x_t) + BN_t(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(BN_t(c))
+
+    s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
+    receives c, not BN_t(c).
+
+    BN_t uses the batch statistics of timestep t in training, and the moving statistics of timestep
+    t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
+    initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
+
+    Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
+    `initial_state`, every piece uses the statistics of the first timesteps.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
+
+    Args:
+        units: size of h and c.
+        max_timesteps: number of timesteps with their own statistics. Later timesteps share the
+            statistics of the last one.
+        momentum: weight of earlier batches in the moving statistics; None averages all batches.
+        epsilon: number that the norms add to the variance.
+        debias: whether to correct the moving statistics for their initial values 0 and 1.
+        norm_form: "separate", as above, or "joint". In the joint form each gate is
+            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
+            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
+            the joint form.
+        normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
+            Addons, in place of c, as in the paper.
+        *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h and c, each (batch, units). With statistics per timestep, a timestep counter
+            (batch, 2) follows, which is zero before the first step. keras.layers.RNN calls a cell
+            twice at the first timestep, so these statistics are updated twice there. It also hides
+            the mask from the cell. Prefer `NormLSTM`, which has neither problem.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> keras.layers.RNN(BatchNormLSTMCell(8, max_timesteps=5))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8
+        (an LSTM).
+    """
+
     debias: bool
     epsilon: float
     kernel_norm: TimestepBatchNormalization
@@ -792,6 +1716,53 @@ class BatchNormLSTMCell(NormLSTMCell):
     ) -> None: ...
 
 class BatchNormSimpleRNNCell(NormSimpleRNNCell):
+    """Compute one step of a SimpleRNN with recurrent BatchNorm inside.
+
+    ::
+
+        h = tanh(BN_t(W x_t) + BN_t(U h) + b)
+
+    BN_t uses the batch statistics of timestep t in training, and the moving statistics of timestep
+    t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
+    initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
+
+    Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
+    `initial_state`, every piece uses the statistics of the first timesteps.
+    The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
+
+    Args:
+        units: size of h.
+        max_timesteps: number of timesteps with their own statistics. Later timesteps share the
+            statistics of the last one.
+        momentum: weight of earlier batches in the moving statistics; None averages all batches.
+        epsilon: number that the norms add to the variance.
+        debias: whether to correct the moving statistics for their initial values 0 and 1.
+        *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
+            default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units). With statistics per timestep, a timestep counter follows, as for
+            `NormLSTMCell`.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> keras.layers.RNN(BatchNormSimpleRNNCell(8, max_timesteps=5))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8
+        (an LSTM).
+    """
+
     debias: bool
     epsilon: float
     kernel_norm: TimestepBatchNormalization
@@ -828,6 +1799,48 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
     ) -> None: ...
 
 class LayerNormGRUCell(NormGRUCell):
+    """Compute one step of a GRU with LayerNorm inside.
+
+    ::
+
+        z, r = s(LN((W x_t)_zr) + LN((U h)_zr) + b_zr)
+        n = tanh(LN((W x_t)_h) + r * LN((U h)_h) + b_h)
+        h = z * h + (1 - z) * n
+
+    s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
+    acts after the norm, and there is one bias.
+
+    Every LN has its own gamma and beta.
+
+    Args:
+        units: size of h.
+        epsilon: number that the norms add to the variance.
+        *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units). With statistics per timestep, a timestep counter follows, as for
+            `NormLSTMCell`.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> keras.layers.RNN(LayerNormGRUCell(8))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement. As
+        in Keras, z and 1 - z are swapped.
+    """
+
     epsilon: float
     kernel_candidate_norm: LayerNormalization
     kernel_norm: LayerNormalization
@@ -862,6 +1875,55 @@ class LayerNormGRUCell(NormGRUCell):
     ) -> None: ...
 
 class LayerNormLSTMCell(NormLSTMCell):
+    """Compute one step of an LSTM with LayerNorm inside.
+
+    ::
+
+        i, f, g, o = LN(W x_t) + LN(U h) + b
+        c = s(f) * c + s(i) * tanh(g)
+        h = s(o) * tanh(LN(c))
+
+    s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
+    receives c, not LN(c).
+
+    Every LN has its own gamma and beta.
+
+    Args:
+        units: size of h and c.
+        epsilon: number that the norms add to the variance.
+        norm_form: "separate", as above, or "joint". In the joint form each gate is
+            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
+            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
+            the joint form.
+        normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
+            Addons, in place of c, as in the paper.
+        *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
+            is by default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h and c, each (batch, units). With statistics per timestep, a timestep counter
+            (batch, 2) follows, which is zero before the first step. keras.layers.RNN calls a cell
+            twice at the first timestep, so these statistics are updated twice there. It also hides
+            the mask from the cell. Prefer `NormLSTM`, which has neither problem.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> keras.layers.RNN(LayerNormLSTMCell(8))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
+    """
+
     epsilon: float
     kernel_norm: LayerNormalization
     recurrent_norm: LayerNormalization
@@ -897,6 +1959,43 @@ class LayerNormLSTMCell(NormLSTMCell):
     ) -> None: ...
 
 class LayerNormSimpleRNNCell(NormSimpleRNNCell):
+    """Compute one step of a SimpleRNN with LayerNorm inside.
+
+    ::
+
+        h = tanh(LN(W x_t) + LN(U h) + b)
+
+    Every LN has its own gamma and beta.
+
+    Args:
+        units: size of h.
+        epsilon: number that the norms add to the variance.
+        *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
+        **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
+            default initialized from a normal distribution with deviation 1.
+
+    Call arguments:
+        inputs: (batch, features).
+        states: h, (batch, units). With statistics per timestep, a timestep counter follows, as for
+            `NormLSTMCell`.
+        training: whether to apply dropout and to use batch statistics.
+
+    Weights:
+        kernel, recurrent_kernel, bias, then the weights of each slot.
+
+    Raises:
+        TypeError: an argument is unknown, missing or repeated.
+        ValueError: an argument has an unsupported value, such as `reset_after=False` of a GRU.
+
+    Example:
+        >>> keras.layers.RNN(LayerNormSimpleRNNCell(8))(np.zeros((2, 5, 3))).shape
+        TensorShape([2, 8])
+
+    Reference:
+        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
+        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+    """
+
     epsilon: float
     kernel_norm: LayerNormalization
     recurrent_norm: LayerNormalization

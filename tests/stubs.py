@@ -1,6 +1,7 @@
 """Write keras_norm/__init__.pyi, the stubs for type checkers and editors: python -m tests.stubs.
 
-The arguments in the stubs are those that `inspect.signature` shows.
+The arguments are those that `inspect.signature` shows, and the docstrings are those of `help`.
+Editors find neither in the sources, where each of them is written once.
 """
 
 import inspect
@@ -8,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 import keras
 
@@ -79,7 +81,8 @@ def _class(cls: type[keras.layers.Layer]) -> str:
         for p in parameters.values()
     ]
     lines.append(f"def __init__(self, {', '.join(arguments)}) -> None: ...")
-    return "\n".join([f"class {cls.__name__}({name}):", *(f"    {line}" for line in lines), ""])
+    lines = [f'"""{inspect.cleandoc(cls.__doc__ or "")}\n"""', *lines]
+    return f"class {cls.__name__}({name}):\n" + textwrap.indent("\n".join(lines), "    ") + "\n"
 
 
 def _argument_type(p: inspect.Parameter) -> str:

@@ -6,12 +6,12 @@ import pathlib
 import re
 import types
 
+import keras
 import nbformat
 import pytest
 from sphinx.cmd import build
 
 import keras_norm
-from docs.inherited_arguments import add_inherited_arguments, described_arguments
 from keras_norm import export
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
@@ -82,25 +82,16 @@ def test_every_public_name_has_an_api_page(module: types.ModuleType) -> None:
     assert set(module.__all__) - {"__version__", "compat", "export"} <= listed
 
 
-@pytest.mark.parametrize(
-    ("layer", "inherited"),
-    [
-        (keras_norm.LayerNormLSTM, {"norm_form", "normalize_carry", "compiled"}),
-        (keras_norm.BatchNormLSTM, {"norm_form", "normalize_carry", "compiled"}),
-        (keras_norm.LayerNormLSTMCell, {"norm_form", "normalize_carry"}),
-        (keras_norm.NormLSTM, {"norm_form", "normalize_carry"}),
-        (keras_norm.BatchNormGRU, {"compiled"}),
-    ],
-)
-def test_the_page_of_a_layer_describes_inherited_arguments(
-    layer: type, inherited: set[str]
-) -> None:
-    lines = inspect.cleandoc(layer.__doc__ or "").splitlines()
-    before = described_arguments(lines)
-    add_inherited_arguments(None, "class", layer.__name__, layer, None, lines)
-    after = described_arguments(lines)
-    assert after.keys() - before.keys() - {"use_cudnn"} == inherited
-    assert {name: after[name] for name in before} == before
+@pytest.mark.parametrize("name", keras_norm.rnn.__all__)
+def test_a_docstring_describes_every_argument_that_the_keras_layer_does_not_have(name: str) -> None:
+    cls = getattr(keras_norm, name)
+    base = getattr(keras.layers, re.sub("(Layer|Batch)?Norm", "", name))
+    described = re.findall(r"^ +(\w+): ", cls.__doc__.partition("Args:")[2], re.MULTILINE)
+    own = inspect.signature(cls).parameters.keys() - inspect.signature(base).parameters.keys()
+    of_keras = {"activity_regularizer", "autocast", "dtype", "name", "trainable"}
+    assert own - of_keras - {"zero_output_for_mask"} <= {*described}
+    first, _, equation, *_ = cls.__doc__.split("\n\n")
+    assert ("_norm(" in equation) == ("normalization inside" in first)
 
 
 def test_the_search_of_a_site_in_a_folder_has_the_texts_of_all_pages(

@@ -1,42 +1,22 @@
 """Recurrent cells and layers with normalization inside the recurrence."""
 
-from keras_norm.rnn.batch_norm_layers import (
-    BatchNormGRU,
-    BatchNormGRUCell,
-    BatchNormLSTM,
-    BatchNormLSTMCell,
-    BatchNormSimpleRNN,
-    BatchNormSimpleRNNCell,
-)
-from keras_norm.rnn.gru import NormGRU, NormGRUCell
-from keras_norm.rnn.layer_norm_layers import (
-    LayerNormGRU,
-    LayerNormGRUCell,
-    LayerNormLSTM,
-    LayerNormLSTMCell,
-    LayerNormSimpleRNN,
-    LayerNormSimpleRNNCell,
-)
-from keras_norm.rnn.lstm import NormLSTM, NormLSTMCell
-from keras_norm.rnn.simple_rnn import NormSimpleRNN, NormSimpleRNNCell
+from keras_norm.rnn.gru import NormGRU
+from keras_norm.rnn.lstm import NormLSTM
+from keras_norm.rnn.presets import create_presets
+from keras_norm.rnn.simple_rnn import NormSimpleRNN
 
-__all__ = [
-    "BatchNormGRU",
-    "BatchNormGRUCell",
-    "BatchNormLSTM",
-    "BatchNormLSTMCell",
-    "BatchNormSimpleRNN",
-    "BatchNormSimpleRNNCell",
-    "LayerNormGRU",
-    "LayerNormGRUCell",
-    "LayerNormLSTM",
-    "LayerNormLSTMCell",
-    "LayerNormSimpleRNN",
-    "LayerNormSimpleRNNCell",
-    "NormGRU",
-    "NormGRUCell",
-    "NormLSTM",
-    "NormLSTMCell",
-    "NormSimpleRNN",
-    "NormSimpleRNNCell",
-]
+# The recurrent layers, each with its cell. A new layer needs one line here: its presets, such as
+# LayerNormLSTM, are created from it, and `keras_norm.convert` knows it.
+LAYERS = (
+    NormGRU,
+    NormLSTM,
+    NormSimpleRNN,
+)
+
+CLASSES = {
+    cls.__name__: cls
+    for layer in LAYERS
+    for cls in (layer, layer.cell_class, *create_presets(layer, __name__))
+}
+globals().update(CLASSES)
+__all__ = sorted(CLASSES)

@@ -21,6 +21,7 @@ from keras_norm.rnn.core.step import (
     StepResult,
     Weights,
 )
+from keras_norm.rnn.docstrings import documented_by_cell
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Shape, Tensor, Tensors
 
@@ -35,14 +36,17 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         n = tanh(kernel_candidate_norm((W x_t)_h) + r * recurrent_candidate_norm((U h)_h) + b_h)
         h = z * h + (1 - z) * n
 
-    s is the sigmoid. The reset gate acts after the norm, and the cell has one bias. With
-    `norm=None` the cell equals `keras.layers.GRUCell`: it has two biases, or `reset_after=False`.
+    s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
+    acts after the norm, and there is one bias.
+
+    With `norm=None` the cell equals `keras.layers.GRUCell`: it has two biases, or
+    `reset_after=False`.
 
     Args:
         units: size of h.
-        norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm` over
-            2 * units, `kernel_candidate_norm` and `recurrent_candidate_norm` over units); a dict
-            from slots to layers; or None. A slot that is missing from the dict has no norm.
+        norm: a normalization layer, copied into each slot (`kernel_norm`, `recurrent_norm`,
+            `kernel_candidate_norm` and `recurrent_candidate_norm`); a dict from slots to layers; or
+            None. A slot that is missing from the dict has no norm.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -179,49 +183,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
+@documented_by_cell
 class NormGRU(CellLayer):
-    """Run a GRU with normalization inside over sequences.
-
-    ::
-
-        z, r = s(kernel_norm((W x_t)_zr) + recurrent_norm((U h)_zr) + b_zr)
-        n = tanh(kernel_candidate_norm((W x_t)_h) + r * recurrent_candidate_norm((U h)_h) + b_h)
-        h = z * h + (1 - z) * n
-
-    s is the sigmoid. The reset gate acts after the norm. With `norm=None` the layer equals
-    `keras.layers.GRU`.
-
-    Args:
-        units: size of the state and of the output.
-        norm: a normalization layer, a dict from slots to layers, or None, as for `NormGRUCell`.
-        *args: arguments of `keras.layers.GRU` after `units`, in their order.
-        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
-            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
-            selects the custom gradient, and "auto" uses it at inference too.
-        **kwargs: arguments of `keras.layers.GRU`.
-
-    Call arguments:
-        sequences: (batch, time, features).
-        initial_state: h, (batch, units); zeros by default.
-        mask: bool (batch, time), True at unmasked timesteps.
-        training: whether to apply dropout and to use batch statistics.
-
-    Returns:
-        The last output (batch, units), or with `return_sequences=True` the outputs at every
-        timestep (batch, time, units). With `return_state=True` the states follow.
-
-    Raises:
-        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
-            a norm together with `reset_after=False`.
-
-    Example:
-        >>> NormGRU(8, norm=RMSNormalization(), return_sequences=True)(np.zeros((2, 5, 3))).shape
-        TensorShape([2, 5, 8])
-
-    Reference:
-        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, supplement.
-    """
+    """Run a GRU with normalization inside over sequences."""
 
     cell_class: type[NormCell] = NormGRUCell
     keras_class = keras.layers.GRU

@@ -22,6 +22,7 @@ from keras_norm.rnn.core.step import (
     StepResult,
     Weights,
 )
+from keras_norm.rnn.docstrings import documented_by_cell
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensor, Tensors
 
@@ -38,14 +39,16 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         c = s(f) * c + s(i) * tanh(g)
         h = s(o) * tanh(state_norm(c))
 
-    s is the sigmoid. The next step receives c, not state_norm(c). With `norm=None` the cell
-    equals `keras.layers.LSTMCell`.
+    s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
+    receives c, not state_norm(c).
+
+    With `norm=None` the cell equals `keras.layers.LSTMCell`.
 
     Args:
         units: size of h and c.
-        norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm` over
-            all 4 * units, `state_norm` over units); a dict from slots to layers; or None. A slot
-            that is missing from the dict has no norm.
+        norm: a normalization layer, copied into each slot (`kernel_norm`, `recurrent_norm` and
+            `state_norm`); a dict from slots to layers; or None. A slot that is missing from the
+            dict has no norm.
         norm_form: "separate", as above, or "joint". In the joint form each gate is
             gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
             `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
@@ -200,51 +203,9 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
+@documented_by_cell
 class NormLSTM(CellLayer):
-    """Run an LSTM with normalization inside over sequences.
-
-    ::
-
-        i, f, g, o = kernel_norm(W x_t) + recurrent_norm(U h) + b
-        c = s(f) * c + s(i) * tanh(g)
-        h = s(o) * tanh(state_norm(c))
-
-    s is the sigmoid. The next step receives c, not state_norm(c). With `norm=None` the layer equals
-    `keras.layers.LSTM`.
-
-    Args:
-        units: size of the state and of the output.
-        norm: a normalization layer, a dict from slots to layers, or None, as for `NormLSTMCell`.
-        *args: arguments of `keras.layers.LSTM` after `units`, in their order.
-        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
-            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
-            selects the custom gradient, and "auto" uses it at inference too.
-        **kwargs: `norm_form` and `normalize_carry` of `NormLSTMCell`, and the arguments of
-            `keras.layers.LSTM`.
-
-    Call arguments:
-        sequences: (batch, time, features).
-        initial_state: h and c, each (batch, units); zeros by default.
-        mask: bool (batch, time), True at unmasked timesteps.
-        training: whether to apply dropout and to use batch statistics.
-
-    Returns:
-        The last output (batch, units), or with `return_sequences=True` the outputs at every
-        timestep (batch, time, units). With `return_state=True` the states follow.
-
-    Raises:
-        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
-            an unknown value of an argument.
-
-    Example:
-        >>> layer = NormLSTM(8, norm=LayerNormalization(), return_sequences=True)
-        >>> layer(np.zeros((2, 5, 3))).shape
-        TensorShape([2, 5, 8])
-
-    Reference:
-        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
-    """
+    """Run an LSTM with normalization inside over sequences."""
 
     cell_class: type[NormCell] = NormLSTMCell
     keras_class = keras.layers.LSTM

@@ -17,6 +17,7 @@ from keras_norm.rnn.core.step import (
     StepGradients,
     StepResult,
 )
+from keras_norm.rnn.docstrings import documented_by_cell
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensors
 
@@ -33,9 +34,8 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 
     Args:
         units: size of h.
-        norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`, over
-            units); a dict from slots to layers; or None. A slot that is missing from the dict has
-            no norm.
+        norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`); a
+            dict from slots to layers; or None. A slot that is missing from the dict has no norm.
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -102,48 +102,9 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
+@documented_by_cell
 class NormSimpleRNN(CellLayer):
-    """Run a SimpleRNN with normalization inside over sequences.
-
-    ::
-
-        h = tanh(kernel_norm(W x_t) + recurrent_norm(U h) + b)
-
-    With `norm=None` the layer equals `keras.layers.SimpleRNN`.
-
-    Args:
-        units: size of the state and of the output.
-        norm: a normalization layer, a dict from slots to layers, or None, as for
-            `NormSimpleRNNCell`.
-        *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
-        compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
-            if the cell is supported, True also at inference, False never. On JAX and PyTorch it
-            selects the custom gradient, and "auto" uses it at inference too.
-        **kwargs: arguments of `keras.layers.SimpleRNN`.
-
-    Call arguments:
-        sequences: (batch, time, features).
-        initial_state: h, (batch, units); zeros by default.
-        mask: bool (batch, time), True at unmasked timesteps.
-        training: whether to apply dropout and to use batch statistics.
-
-    Returns:
-        The last output (batch, units), or with `return_sequences=True` the outputs at every
-        timestep (batch, time, units). With `return_state=True` the states follow.
-
-    Raises:
-        TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
-            an unknown value of an argument.
-
-    Example:
-        >>> NormSimpleRNN(8, norm=LayerNormalization())(np.zeros((2, 5, 3))).shape
-        TensorShape([2, 8])
-
-    Reference:
-        Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
-        gates.
-    """
+    """Run a SimpleRNN with normalization inside over sequences."""
 
     cell_class: type[NormCell] = NormSimpleRNNCell
     keras_class = keras.layers.SimpleRNN

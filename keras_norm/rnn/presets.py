@@ -1,0 +1,132 @@
+"""Layers and cells with the norms of a paper in every slot, such as `LayerNormLSTM`."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+
+from keras_norm.layers.layer_norm import LayerNormalization
+from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.docstrings import PresetText, preset_docstring
+
+
+class LayerNormPreset(NormCell):
+    """Mixin that sets the `norm` of a cell to `LayerNormalization`, as in `LayerNormLSTM`."""
+
+    HIDDEN: ClassVar = ("norm",)
+
+    def __init__(self, units: int, *args: Any, epsilon: float = 1e-5, **kwargs: Any) -> None:
+        super().__init__(units, LayerNormalization(epsilon=epsilon), *args, **kwargs)
+        self.epsilon = epsilon
+
+
+class BatchNormPreset(NormCell):
+    """Mixin that sets the `norm` of a cell to `TimestepBatchNormalization`, as in `BatchNormLSTM`.
+
+    As in the paper, gamma is initialized to 0.1, because a deviation of 1 saturates tanh
+    (section 4). Only the state norm has a beta, because the bias shifts the other norms
+    (section 3).
+    """
+
+    HIDDEN: ClassVar = ("norm",)
+
+    def __init__(
+        self,
+        units: int,
+        max_timesteps: int,
+        momentum: float | None = 0.99,
+        epsilon: float = 1e-5,
+        debias: bool = True,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        def batch_norm(slot: str) -> TimestepBatchNormalization:
+            return TimestepBatchNormalization(
+                max_timesteps,
+                momentum,
+                epsilon,
+                center=slot == "state_norm",
+                debias=debias,
+                gamma_initializer=keras.initializers.Constant(0.1),
+            )
+
+        slots = self.JOINT_SLOTS if kwargs.get("norm_form") == "joint" else self.SLOTS
+        super().__init__(units, {slot: batch_norm(slot) for slot in slots}, *args, **kwargs)
+        self.max_timesteps = max_timesteps
+        self.momentum = momentum
+        self.epsilon = epsilon
+        self.debias = debias
+
+
+class Preset(NamedTuple):
+    """A norm of a paper: the prefix of its classes, the mixin of its cells, and its documentation.
+
+    `convert` and `keras_norm.rnn` read the list `PRESETS`.
+    """
+
+    prefix: str
+    mixin: type[NormCell]
+    text: PresetText
+
+
+PRESETS = {
+    "layer": Preset(
+        "LayerNorm",
+        LayerNormPreset,
+        PresetText(
+            title="LayerNorm",
+            symbol="LN",
+            notes="Every LN has its own gamma and beta.",
+            arguments="    epsilon: number that the norms add to the variance.",
+            example="",
+            reference="",
+        ),
+    ),
+    "batch": Preset(
+        "BatchNorm",
+        BatchNormPreset,
+        PresetText(
+            title="recurrent BatchNorm",
+            symbol="BN_t",
+            notes="""\
+BN_t uses the batch statistics of timestep t in training, and the moving statistics of timestep
+t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
+initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
+
+Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
+`initial_state`, every piece uses the statistics of the first timesteps.
+The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.""",
+            arguments="""\
+    max_timesteps: number of timesteps with their own statistics. Later timesteps share the
+        statistics of the last one.
+    momentum: weight of earlier batches in the moving statistics; None averages all batches.
+    epsilon: number that the norms add to the variance.
+    debias: whether to correct the moving statistics for their initial values 0 and 1.""",
+            example=", max_timesteps=5",
+            reference="""\
+    Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8
+    (an LSTM).""",
+        ),
+    ),
+}
+
+
+def create_presets(layer: type[CellLayer], module: str) -> Iterator[type[keras.layers.Layer]]:
+    """Create the layer and the cell of every preset.
+
+    Args:
+        layer: a layer that takes any norm, such as `NormLSTM`.
+        module: the module that will have the classes as attributes.
+    """
+    register = keras.saving.register_keras_serializable(package="keras_norm")
+    for prefix, mixin, text in PRESETS.values():
+        name = prefix + layer.__name__.removeprefix("Norm")
+        base = layer.cell_class
+        doc = preset_docstring(base, f"{name}Cell", text, is_cell=True)
+        cell = type(f"{name}Cell", (mixin, base), {"__doc__": doc, "__module__": module})
+        yield register(cell)
+        doc = preset_docstring(layer, name, text, is_cell=False)
+        attributes = {"cell_class": cell, "__doc__": doc, "__module__": module}
+        yield register(type(name, (layer,), attributes))
