@@ -24,7 +24,6 @@ OPTIMIZED = (
     *UNPATCHED,
     "tests.benchmarks",
     "tests.examples.test_digits",
-    "tests.export.checks.properties.test_compiled_recurrence",
     "tests.export.model.test_reference",
     "tests.export.formats.saved_model.test_export_saved_model",
     "tests.fuzz",

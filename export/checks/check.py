@@ -151,16 +151,17 @@ def check(
         if first.labels is not None:
             # Run one batch, to raise ValueError for wrong labels before the comparison.
             next(run_batches(first, plan.run, plan.batch))
-        clone = ModelClone(model)
         with open_subjects(found, plan) as subjects:
             progress.step("comparing the outputs")
-            comparison = DataComparison(model, plan.run, clone, subjects, rtol, plan.batch)
+            comparison = DataComparison(
+                model, plan.run, ModelClone(model), subjects, rtol, plan.batch
+            )
             measured = merge(map(comparison, parts))
             judge = Judge(plan, measured, rtol, atol)
             judge.require_comparison()
             checked = [_check_artifact(subject, judge, progress) for subject in subjects]
         progress.step("testing the Keras model")
-        keras_result = _check_keras_model(model, clone, judge)
+        keras_result = _check_keras_model(model, judge)
         results, unsupported = _replace_optional_errors(list(zip(found, checked, strict=True)))
         progress.step("searching for the causes of differences")
         excused: tuple[str, ...] = ()
@@ -202,12 +203,11 @@ def _check_artifact(subject: Subject, judge: Judge, progress: Progress) -> Artif
     return judge.artifact(subject, measure_properties(subject, judge.tolerances(subject)))
 
 
-def _check_keras_model(model: keras.Model, clone: ModelClone, judge: Judge) -> ArtifactResult:
+def _check_keras_model(model: keras.Model, judge: Judge) -> ArtifactResult:
     """Test the properties of the Keras model, and return the result.
 
     Args:
         model: the Keras model.
-        clone: the clone of the model, for training mode.
         judge: the judge, with the plan and the measurements over all data.
     """
     plan = judge.plan
@@ -219,7 +219,6 @@ def _check_keras_model(model: keras.Model, clone: ModelClone, judge: Judge) -> A
         first=plan.expected[0],
         cases=plan.expected,
         edges=plan.edges_expected,
-        clone=clone,
         data=judge.measured,
     )
     subject.record(size=sum(weight.nbytes for weight in model.get_weights()))

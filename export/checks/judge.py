@@ -92,7 +92,7 @@ class Judge:
         precision = coarsest([source_precision, self.plan.precision])
         tolerance = self.tolerance(precision)
         if subject.is_keras_model:
-            return Tolerances(tolerance, tolerance, self.share(precision), self.atol)
+            return Tolerances(tolerance, tolerance, self.share(precision))
         if source_precision == "float16":
             share = 1.0 if self.measured.spreads else INTEGER_SHARE
             tolerance = dataclasses.replace(tolerance, integer_share=share)
@@ -101,7 +101,7 @@ class Judge:
         # the 8-bit file twice, it compares the two outputs by rtol and atol.
         by_rms = precision == "int8" and self.rtol is None and self.atol is None
         values = useful_tolerance(self.measured.spreads) if by_rms else tolerance
-        return Tolerances(tolerance, values, self.share(precision), self.atol)
+        return Tolerances(tolerance, values, self.share(precision))
 
     def keras_model(
         self, subject: Subject, properties: tuple[PropertyResult, ...]

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_norm.export.checks.artifacts import SingleStepRunner
-from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.errors import RunnerError, UnsafeOpError, one_line
@@ -38,8 +37,7 @@ class Subject:
         cases: outputs for each of `plan.cases`; fewer after an error.
         edges: outputs for each of `plan.edges`; fewer after an error.
         cost: bytes, milliseconds and operations; None after an error.
-        clone: the clone of the Keras model; None for an artifact.
-        data: the measurements over all data, of the Keras model; None for an artifact.
+        data: the measurements over all data; None for an artifact.
     """
 
     source: Source
@@ -52,13 +50,12 @@ class Subject:
     cases: tuple[Arrays, ...] = ()
     edges: tuple[Arrays, ...] = ()
     cost: Cost | None = None
-    clone: ModelClone | None = None
     data: DataMeasurements | None = None
 
     @property
     def is_keras_model(self) -> bool:
         """Whether the subject is the Keras model, and not an artifact."""
-        return self.clone is not None
+        return self.data is not None
 
     @property
     def run(self) -> Runner:

@@ -32,13 +32,11 @@ class Tolerances:
         calls: the tolerance between two calls of the subject.
         values: the tolerance for the subject's outputs against the Keras model's outputs.
         share: the default absolute tolerance, as a share of a tensor's largest value.
-        atol: absolute tolerance that the user gave, or None.
     """
 
     calls: Tolerance
     values: Tolerance
     share: float
-    atol: float | None = None
 
 
 class Property(abc.ABC, Generic[Measured]):

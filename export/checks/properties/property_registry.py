@@ -4,7 +4,6 @@ from typing import Any, TypeAlias
 
 from keras_norm.export.checks.properties.backends import Backends
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
-from keras_norm.export.checks.properties.compiled_recurrence import CompiledRecurrence
 from keras_norm.export.checks.properties.concurrency import Concurrency
 from keras_norm.export.checks.properties.constants import Constants
 from keras_norm.export.checks.properties.input_range import InputRange
@@ -33,7 +32,6 @@ PROPERTIES: list[AnyProperty] = [
     LeftPadding(),
     Repeat(),
     Concurrency(),
-    CompiledRecurrence(),
     Weights(),
     BuiltInOps(),
     Constants(),
