@@ -17,27 +17,24 @@ from keras_norm.export.model.layer_replacement import (
 )
 from keras_norm.export.signature import TensorSpec
 from keras_norm.keras_internals import nodes_of
-from keras_norm.layers.batch_norm import BatchNormalization
-from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.named_layers import named_layers
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import Function
-from keras_norm.typing import Nest, Tensor, Tensors
+from keras_norm.typing import Nest, Tensor
 
 # Names of the states of Keras' cells, by class. The cells of keras_norm are subclasses of these
 # classes, so their states get these names too.
 STATE_NAMES = {
-    keras.layers.LSTMCell: ("h", "c"),
-    keras.layers.GRUCell: ("h",),
-    keras.layers.SimpleRNNCell: ("h",),
+    keras.layers.LSTMCell: ["h", "c"],
+    keras.layers.GRUCell: ["h"],
+    keras.layers.SimpleRNNCell: ["h"],
 }
 
-# Layers whose output at a timestep depends only on the input at that timestep and on states. Any
-# other layer may read many timesteps at once: a convolution with a large dilation, or a slice of
-# the last timesteps. A model with such a layer is also compared on a long test input.
-ONE_BY_ONE = (
+# Keras' layers whose outputs at a timestep depend only on the inputs at this timestep and on
+# states. A layer of keras_norm or of a user says so by an attribute `reads_single_timesteps`.
+READ_SINGLE_TIMESTEPS = (
     keras.layers.InputLayer,
     keras.layers.RNN,
     keras.layers.Dense,
@@ -46,9 +43,8 @@ ONE_BY_ONE = (
     keras.layers.Dropout,
     keras.layers.Activation,
     keras.layers.LayerNormalization,
+    keras.layers.RMSNormalization,
     keras.layers.BatchNormalization,
-    LayerNormalization,
-    BatchNormalization,
 )
 
 MIXES_TIMESTEPS = (
@@ -84,12 +80,13 @@ class LayerTimestep:
             )
         self._zeros = self._initial_states()
         zeros = keras.tree.flatten(self._zeros)
-        names = signature.unique([f"{name}_{state}" for state in _state_names(layer, zeros)], taken)
+        own, is_known = _state_names(layer, len(zeros))
+        names = signature.unique([f"{name}_{state}" for state in own], taken)
         self.states = {
             state: TensorSpec(state, (None, *x.shape[1:]), standardize_dtype(x.dtype))
             for state, x in zip(names, zeros, strict=True)
         }
-        self.hidden_states = names[:1] if isinstance(layer.cell, tuple(STATE_NAMES)) else names
+        self.hidden_states = names[:1] if is_known else names
         # Create the replacement layer here: it has variables, and a graph cannot create variables.
         self._replacement = replacement_layer(layer)
 
@@ -257,12 +254,17 @@ def static_length(model: keras.Model) -> int | None:
     return None
 
 
-def _state_names(layer: keras.layers.RNN, states: Tensors) -> list[str]:
-    """Name the states of a layer's cell, in the order of the flattened states."""
-    for cell_class, names in STATE_NAMES.items():
-        if isinstance(layer.cell, cell_class):
-            return [*names, *["steps"] * _counts_timesteps(layer)]
-    return [f"state_{i}" for i in range(len(states))]
+def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
+    """Name the states of a layer's cell; return the names, and whether the cell is known.
+
+    Args:
+        layer: the recurrent layer.
+        count: number of its states, with a counter of timesteps.
+    """
+    names = next((n for cls, n in STATE_NAMES.items() if isinstance(layer.cell, cls)), [])
+    names = [*names, *["steps"] * _counts_timesteps(layer)]
+    is_known = len(names) == count
+    return (names if is_known else [f"state_{i}" for i in range(count)]), is_known
 
 
 def _counts_timesteps(layer: keras.layers.RNN) -> bool:
@@ -271,10 +273,15 @@ def _counts_timesteps(layer: keras.layers.RNN) -> bool:
 
 
 def reads_single_timesteps(model: keras.Model) -> bool:
-    """Return False if any layer, such as a convolution, may read several timesteps at once."""
+    """Return False if a layer, such as a convolution, may read timesteps of any distance.
+
+    The test inputs may be too short to find such a layer.
+    """
     return all(
         reads_single_timesteps(operation)
         if isinstance(operation, keras.Model)
-        else isinstance(operation, ONE_BY_ONE)
+        else getattr(
+            operation, "reads_single_timesteps", isinstance(operation, READ_SINGLE_TIMESTEPS)
+        )
         for operation in getattr(model, "operations", model.layers)
     )

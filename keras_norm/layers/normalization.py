@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import constraints, initializers, ops, regularizers
@@ -40,6 +40,9 @@ class Normalization(DeclaredArguments):
     """
 
     supports_masking: bool
+    # Whether the outputs at a timestep depend only on the inputs at this timestep, if the layer
+    # does not normalize over time. `export.Step` tests other layers on long sequences.
+    reads_single_timesteps: ClassVar = True
 
     def __init__(self, *, epsilon: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -1,6 +1,6 @@
 """Batch normalization layer with separate statistics for each timestep."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -66,6 +66,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
     Reference:
         Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.
     """
+
+    # The statistics depend on the number of the timestep, which a single-step model does not know.
+    reads_single_timesteps: ClassVar = False
 
     def __init__(
         self,

@@ -1,24 +1,21 @@
 """Compare the constants of a quantized TFLite file with those of a new export of the model."""
 
-import contextlib
-import logging
 import pathlib
 import tempfile
-from collections.abc import Iterator
 
 import keras
 import numpy as np
 
-from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
+from keras_norm.export.errors import ConversionError, one_line
 from keras_norm.export.formats.refusals import name_layers
-from keras_norm.export.formats.tflite.export_tflite import export_tflite
+from keras_norm.export.formats.tflite.calibration import read_representative
+from keras_norm.export.formats.tflite.conversion import convert_model, start_converter
 from keras_norm.export.formats.tflite.tflite_file import read_tflite
 from keras_norm.export.formats.tflite.tflite_graph import Constant, TFLiteGraph, read_graph
+from keras_norm.export.model.single_step import Step
 from keras_norm.export.results.measurements import ConstantDifference
 from keras_norm.export.signature import STEP
-from keras_norm.typing import Arrays, Json
-
-logger = logging.getLogger("keras_norm.export")
+from keras_norm.typing import Arrays
 
 OTHER_CONSTANTS = (
     "a new export has other constants, because the file is from another version or another exporter"
@@ -40,14 +37,20 @@ def compare_with_new_export(
         The differences; or the reason why the constants cannot be compared.
     """
     file = read_tflite(path)
-    options: dict[str, Json] = {"quantize": file.quantize, "samples": samples}
-    options |= {"signature": STEP} if file.is_single_step else {"step": STEP in file.signatures}
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, start_converter() as converter:
         new = pathlib.Path(folder, "model.tflite")
         try:
-            with _without_messages():
-                export_tflite(model, new, golden_cases=False, **options)
-        except (ConversionError, RunnerError, VerificationError, ValueError) as error:
+            representative = read_representative(model, file.quantize, samples)
+            convert_model(
+                model,
+                new,
+                converter,
+                quantize=file.quantize,
+                step=Step(model, center_kernels=True) if STEP in file.signatures else None,
+                step_only=file.is_single_step,
+                samples=representative,
+            )
+        except (ConversionError, ValueError) as error:
             return f"the model cannot be exported again: {one_line(error)}"
         return find_differences(model, read_graph(path), read_graph(new))
 
@@ -79,14 +82,3 @@ def _compare(model: keras.Model, actual: Constant, expected: Constant) -> Consta
         float(difference[worst]),
         float(rounding[worst]),
     )
-
-
-@contextlib.contextmanager
-def _without_messages() -> Iterator[None]:
-    """Do not log the messages of the exporter: they are about a file that nobody uses."""
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before

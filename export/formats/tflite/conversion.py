@@ -1,123 +1,103 @@
-"""Convert a SavedModel to a TFLite file in a worker process, and explain the converter's errors."""
+"""Convert a Keras model to a TFLite file, without a check of the file's outputs."""
 
 import pathlib
-import re
-from collections.abc import Mapping
+import tempfile
+from contextlib import AbstractContextManager
 
 import keras
 
-from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
-from keras_norm.export.formats.refusals import name_layers
-from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm.export.formats.tflite.quantization import log_float32
-from keras_norm.export.formats.tflite.tflite_loop import LONGEST_UNROLLED
-from keras_norm.export.runtimes.worker_process import WorkerProcess
-from keras_norm.named_layers import named_layers
+from keras_norm.export.compare.samples import Samples
+from keras_norm.export.errors import RunnerError
+from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
+from keras_norm.export.formats.tflite.calibration import INTEGERS, calibration_data
+from keras_norm.export.formats.tflite.converter_errors import explain_error, refuse_loops
+from keras_norm.export.formats.tflite.integer_ops import rewrite_for_integers
+from keras_norm.export.formats.tflite.tflite_loop import INTEGER_FUNCTIONS, TFLITE_FUNCTIONS
+from keras_norm.export.model.layer_replacement import portable_layers
+from keras_norm.export.model.single_step import Step
+from keras_norm.export.runtimes import worker_protocol as protocol
+from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Json
 
-# Prefix of TensorFlow's list operations, in which a loop collects its outputs.
-LOOP_OPS = "TensorList"
+
+def start_converter() -> WorkerProcess:
+    """Start the process that `convert_model` needs, because its imports take seconds."""
+    return WorkerProcess(
+        "tflite/convert_tflite.py", subject="conversion to TFLite", timeout=CONVERSION_SECONDS
+    )
 
 
-def refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str | None) -> None:
-    """Raise ValueError if a model to quantize has a loop: TensorFlow's quantizer would crash.
+def tflite_layers(
+    model: keras.Model, quantize: str | None, step_only: bool
+) -> AbstractContextManager[None]:
+    """Replace methods of a model's layers in a `with` block, as `convert_model` traces them.
 
     Args:
-        model: the Keras model.
-        saved_model: the model's SavedModel.
-        quantize: as for `export_tflite`, for the message.
+        model: a functional or a built sequential model.
+        quantize: as for `export_tflite`.
+        step_only: as for `convert_model`.
     """
-    ops = SavedModelFile(saved_model).ops
-    loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
-    if loops:
-        raise ValueError(
-            f'quantize="{quantize}" cannot convert the loop of {name_layers(model, loops)}. Export '
-            'the step signature only, signature="step"; or choose quantize="dynamic"; or build the '
-            f"model with a static number of timesteps of at most {LONGEST_UNROLLED}, "
-            "keras.Input((timesteps, ...)), and copy the weights (set_weights)"
-        )
+    functions = INTEGER_FUNCTIONS if quantize in INTEGERS else TFLITE_FUNCTIONS
+    return portable_layers(model, functions, one_lookup=step_only)
 
 
-def convert(model: keras.Model, converter: WorkerProcess, options: Mapping[str, Json]) -> None:
-    """Convert a SavedModel in a worker process, and log the layers that compute in float32.
+def convert_model(
+    model: keras.Model,
+    file: pathlib.Path,
+    converter: WorkerProcess,
+    *,
+    quantize: str | None,
+    step: Step | None = None,
+    step_only: bool = False,
+    samples: Samples | None = None,
+    products: pathlib.Path | None = None,
+) -> list[tuple[str, str]]:
+    """Convert a model to a TFLite file, without a check of the file's outputs.
 
     Args:
-        model: the Keras model.
-        converter: the worker process of convert_tflite.py.
-        options: options of convert_tflite.py.
+        model: a functional or a built sequential model.
+        file: the file to write.
+        converter: the process from `start_converter`.
+        quantize: as for `export_tflite`.
+        step: the single-step model; None for a file without a step signature.
+        step_only: whether to write the step signature without `serving_default`.
+        samples: samples for the scales of the activations; None if the file computes in floats.
+        products: a second file to write, in which only matrix products compute in integers; or
+            None.
+
+    Returns:
+        (kind, name of its output tensor) of each operation that computes in float32 in a file that
+        otherwise computes in integers.
 
     Raises:
         UnsupportedOpError: TFLite lacks an operation. The message names its layers.
         ConversionError: the converter failed or died.
+        ValueError: the file computes in integers, and the model has a loop.
     """
-    try:
-        log_float32(model, converter.load(options)["float32"])
-    except RunnerError as error:
-        saved_model = SavedModelFile(pathlib.Path(options["saved_model"]))
-        unsupported = _unsupported_ops(error.detail, saved_model.ops)
-        if unmeasured := re.findall(r"calibration: Failed for tensor (\S+)", error.detail):
-            raise ConversionError(
-                "TensorFlow's quantizer treats integers as real numbers in "
-                f"{name_layers(model, unmeasured)}, and has no scale for the tensor "
-                f"{unmeasured[0]}. The cause is an argmax or a comparison of booleans. Choose "
-                'quantize="int8", or replace the argmax or the comparison'
-            ) from error
-        if not unsupported:
-            _refuse_quantized(model)
-            raise ConversionError(str(error)) from error
-        listed = "; ".join(
-            f"{_source_ops(op, nodes, saved_model.ops)} in {name_layers(model, nodes)}"
-            for op, nodes in unsupported.items()
-        )
-        advice = (
-            "Replace the layer or the function of keras.ops that needs the unsupported operation"
-        )
-        if any(layer.compute_dtype == "float64" for _, layer in named_layers(model)):
-            advice = (
-                "The model computes in float64: build it under the float32 policy and copy the "
-                "weights (set_weights)"
-            )
-        if any(op.startswith(LOOP_OPS) for op in unsupported):
-            advice = (
-                "The layer runs its own loop, which converts with a static batch size only: "
-                "keras.Input(batch_shape=(1, None, ...)). For dynamic sizes use a cell in "
-                "keras.layers.RNN(cell), or a recurrent layer of Keras or keras_norm"
-            )
-        raise UnsupportedOpError(
-            f"TFLite has no builtin operation for {listed}. {advice}", unsupported
-        ) from error
-
-
-def _refuse_quantized(model: keras.Model) -> None:
-    """Raise ConversionError if Keras quantized a layer: TFLite lacks this layer's operations."""
-    for path, layer in named_layers(model):
-        if mode := getattr(layer, "quantization_mode", None):
-            raise ConversionError(
-                f'layer "{path}" computes in {mode} because of model.quantize, which the converter '
-                "does not support. Export the model before model.quantize, with "
-                'quantize="dynamic" or "int8"'
-            )
-
-
-def _source_ops(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
-    """Name an operation that TFLite lacks, and its origin in the model: "A (converted from B)"."""
-    sources = [source for source, own in ops.items() if {*own} & {*nodes}]
-    if op in ops or not sources:
-        return op
-    return f"{op} (converted from {' and '.join(sorted(sources))})"
-
-
-def _unsupported_ops(text: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Find the unsupported operations and their nodes in the converter's error text."""
-    found: dict[str, list[str]] = {}
-    for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", text, re.MULTILINE):
-        # The converter replaces some operations of the model. Only the error text names the nodes
-        # of the new operations.
-        named = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
-        nodes = ops.get(op, named)
-        # An operation may be supported in some nodes only. The error text names each unsupported
-        # node as "name@function". But the converter stops its search at the first operation of a
-        # loop, so all nodes of a loop operation count as unsupported.
-        reported = [node for node in nodes if f'"{node}@' in text]
-        found[op] = nodes if op.startswith(LOOP_OPS) else reported or nodes
-    return found
+    # TensorFlow reads some characters of a path, such as "*", as a pattern. So the SavedModel is
+    # written to a temporary path, which has no such characters.
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        saved_model = folder / "saved_model"
+        with tflite_layers(model, quantize, step_only):
+            write_saved_model(model, saved_model, step, step_only=step_only)
+        options: dict[str, Json] = {
+            "saved_model": str(saved_model),
+            "path": str(file),
+            "quantize": quantize,
+            "signatures": [SERVING_DEFAULT] * (not step_only) + [STEP] * (step is not None),
+            "products": None if products is None else str(products),
+        }
+        if quantize in INTEGERS and samples is not None:
+            refuse_loops(model, saved_model, quantize)
+            rewrite_for_integers(saved_model, INTEGERS[quantize])
+            arrays, batch = calibration_data(samples, step if step_only else None, quantize)
+            calibration = folder / "calibration"
+            calibration.write_bytes(protocol.pack_arrays(arrays))
+            options["calibration"] = {"path": str(calibration), "batch": batch}
+        try:
+            in_float32: list[tuple[str, str]] = converter.load(options)["float32"]
+        except RunnerError as error:
+            raise explain_error(model, saved_model, error) from error
+    return in_float32

@@ -2,30 +2,28 @@
 
 import os
 import pathlib
-import shutil
-import tempfile
 
 import keras
 
+from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.formats.refusals import (
     refuse_half_precision,
     refuse_text,
     refuse_unsupported_model,
     warn_of_static_batch,
 )
-from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
 from keras_norm.export.formats.staging import staged
-from keras_norm.export.formats.tflite.conversion import convert, refuse_loops
-from keras_norm.export.formats.tflite.integer_ops import rewrite_for_integers
-from keras_norm.export.formats.tflite.quantization import (
-    INTEGERS,
-    QUANTIZE,
-    calibration_data,
-    read_representative,
+from keras_norm.export.formats.tflite.calibration import INTEGERS, read_representative
+from keras_norm.export.formats.tflite.conversion import (
+    convert_model,
+    start_converter,
+    tflite_layers,
+)
+from keras_norm.export.formats.tflite.quantization_error import (
+    log_float32,
     verify_useful,
     warn_of_cost,
 )
-from keras_norm.export.formats.tflite.tflite_loop import INTEGER_FUNCTIONS, TFLITE_FUNCTIONS
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.formats.verification import (
     make_golden_cases,
@@ -33,17 +31,14 @@ from keras_norm.export.formats.verification import (
     write_golden_cases,
 )
 from keras_norm.export.golden_cases.artifact import SUFFIX
-from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.model.reference import make_reference
 from keras_norm.export.model.single_step import find_step
 from keras_norm.export.packages import require
-from keras_norm.export.runtimes import worker_protocol as protocol
-from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.named_layers import named_layers
-from keras_norm.typing import Json, TensorLike
+from keras_norm.typing import TensorLike
 
 
 @runs_on_tensorflow
@@ -133,7 +128,7 @@ def export_tflite(
         >>> export_tflite(model, "digits.tflite").name
         'digits.tflite'
     """
-    if quantize not in QUANTIZE:
+    if quantize not in (None, "float16", *EIGHT_BITS):
         raise ValueError(
             'quantize must be None, "float16", "dynamic", "int8" or "int16x8"; '
             f"received {quantize!r}"
@@ -158,53 +153,36 @@ def export_tflite(
     representative = read_representative(model, quantize, samples)
     if quantize == "dynamic" and representative is None:
         _refuse_untested_statistics(model)
-    step_only = signature == STEP
-    if step is None and quantize in INTEGERS:
+    step_only, in_integers = signature == STEP, quantize in INTEGERS
+    if step is None and in_integers:
         step = False
-    # TensorFlow reads some characters of a path, such as "*", as a pattern. So the SavedModel
-    # is written to a temporary path, which has no such characters.
-    with (
-        staged(target, overwrite, beside=target.name + SUFFIX) as file,
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        with WorkerProcess(
-            "tflite/convert_tflite.py", subject="conversion to TFLite", timeout=CONVERSION_SECONDS
-        ) as converter:
+    with staged(target, overwrite, beside=target.name + SUFFIX) as file:
+        products = file.with_name("products.tflite") if in_integers else None
+        looped = file.with_name("looped.tflite")
+        has_loops = in_integers and not step_only and _has_loop(model)
+        with start_converter() as converter:
             reference = make_reference(model, samples)
-            saved_model = pathlib.Path(folder, "saved_model")
-            converted = pathlib.Path(folder, "model.tflite")
-            functions = INTEGER_FUNCTIONS if quantize in INTEGERS else TFLITE_FUNCTIONS
-            with portable_layers(model, functions, one_lookup=step_only):
+            with tflite_layers(model, quantize, step_only):
                 # `center_kernels` subtracts the row means from the kernels of LayerNorm. The file
                 # stores the results once for both signatures.
                 stepper = find_step(model, step_only or step, reference, center_kernels=True)
-                write_saved_model(model, saved_model, stepper, step_only=step_only)
-            if quantize in INTEGERS:
-                refuse_loops(model, saved_model, quantize)
-                rewrite_for_integers(saved_model, INTEGERS[quantize])
-            signatures = [SERVING_DEFAULT] * (not step_only) + [STEP] * (stepper is not None)
-            streamed = stepper if step_only else None
-            options: dict[str, Json] = {
-                "saved_model": str(saved_model),
-                "path": str(converted),
-                "quantize": quantize,
-                "signatures": signatures,
-            }
-            products = looped = None
-            if quantize in INTEGERS and representative is not None:
-                arrays, batch = calibration_data(representative, streamed, quantize)
-                calibration = pathlib.Path(folder, "calibration")
-                calibration.write_bytes(protocol.pack_arrays(arrays))
-                options["calibration"] = {"path": str(calibration), "batch": batch}
-                products = file.with_name("products.tflite")
-                options["products"] = str(products)
-            convert(model, converter, options)
-            if quantize in INTEGERS and not step_only and _has_loop(model):
-                looped = _convert_dynamic(model, converter, pathlib.Path(folder, "looped"))
-        shutil.copyfile(converted, file)
+            in_float32 = convert_model(
+                model,
+                file,
+                converter,
+                quantize=quantize,
+                step=stepper,
+                step_only=step_only,
+                samples=representative,
+                products=products,
+            )
+            log_float32(model, in_float32)
+            if has_loops:
+                convert_model(model, looped, converter, quantize="dynamic")
         if quantize is not None and representative is not None:
+            streamed = stepper if step_only else None
             verify_useful(model, file, quantize, representative, streamed, products)
-        if quantize is not None and looped is not None:
+        if quantize is not None and has_loops:
             warn_of_cost(file, looped, quantize, reference.cases[0][0].inputs)
         outputs = {}
         if not step_only:
@@ -226,18 +204,6 @@ def _has_loop(model: keras.Model) -> bool:
     """Return whether a recurrent layer of the model runs in a loop."""
     layers = (layer for _, layer in named_layers(model))
     return any(isinstance(layer, keras.layers.RNN) and not layer.unroll for layer in layers)
-
-
-def _convert_dynamic(
-    model: keras.Model, converter: WorkerProcess, folder: pathlib.Path
-) -> pathlib.Path:
-    """Convert a model with quantize="dynamic" and loops, to compare the size and the latency."""
-    path = folder.with_suffix(".tflite")
-    with portable_layers(model, TFLITE_FUNCTIONS):
-        write_saved_model(model, folder)
-    options = {"saved_model": str(folder), "path": str(path), "signatures": [SERVING_DEFAULT]}
-    convert(model, converter, {**options, "quantize": "dynamic"})
-    return path
 
 
 def _refuse_combination(signature: str | None, quantize: str | None, step: bool | None) -> None:

@@ -11,7 +11,7 @@ import keras_norm
 from experiments.planted_defects import DEFECTS, plant, planted
 from keras_norm.export import export_tflite
 from keras_norm.export.checks.properties.constants import Constants
-from keras_norm.export.formats.tflite import constant_differences, quantization
+from keras_norm.export.formats.tflite import constant_differences, quantization_error
 from keras_norm.export.formats.tflite.constant_differences import (
     compare_with_new_export,
     find_differences,
@@ -82,13 +82,13 @@ def test_the_constants_of_another_graph_are_not_compared(model, export, step_onl
 
 
 def test_the_reason_why_a_model_cannot_be_exported_again_is_returned(export):
-    found = compare_with_new_export(models.dense(), export("float16", 0), {"x": X[:8]})
+    found = compare_with_new_export(models.dense(), export("int8", 0), {"x": X[:8]})
     assert found.startswith("the model cannot be exported again: Input 'x' takes arrays")
 
 
 def test_files_with_another_share_of_operations_in_float32_are_compared(model, export, monkeypatch):
     """The exporter writes operations in float32 if the error of integers is large."""
-    monkeypatch.setattr(quantization, "COSTLY", 0.0)
+    monkeypatch.setattr(quantization_error, "COSTLY", 0.0)
     file, products = read_graph(export("int8", 0)), read_graph(export("int8", 20))
     assert file.operations != products.operations
     assert Constants().judge(find_differences(model, file, products), None).status == "pass"

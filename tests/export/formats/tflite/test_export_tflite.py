@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import pathlib
 
 import keras
 import numpy as np
@@ -175,11 +174,11 @@ def test_a_file_with_an_output_missing_is_refused(wide, plain):
 
 
 def test_an_interrupt_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(model, converter, options):
-        pathlib.Path(options["path"]).touch()
+    def interrupted(model, file, converter, **options):
+        file.touch()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tflite, "convert", interrupted)
+    monkeypatch.setattr(tflite, "convert_model", interrupted)
     with pytest.raises(KeyboardInterrupt):
         export_tflite(models.dense(), tmp_path / "new" / "model.tflite")
     assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from keras_norm.export import (
     export_tflite,
 )
 from keras_norm.export.checks import plan
-from keras_norm.export.formats.tflite import quantization
+from keras_norm.export.formats.tflite import calibration, quantization_error
 from keras_norm.export.formats.tflite.tflite_graph import read_graph
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from tests.export import models
@@ -96,8 +96,8 @@ def test_a_step_in_8_bits_keeps_its_accuracy_over_whole_streams(
 
 def test_scales_are_measured_on_inputs_and_states_of_running_streams(trained, data):
     rows = data[0][:5]
-    samples = quantization.read_representative(trained, "int8", rows)
-    arrays, batch = quantization.calibration_data(samples, Step(trained), "int16x8")
+    samples = calibration.read_representative(trained, "int8", rows)
+    arrays, batch = calibration.calibration_data(samples, Step(trained), "int16x8")
     np.testing.assert_array_equal(arrays["rows"], rows.transpose(1, 0, 2).reshape(-1, 8))
     layer = trained.get_layer("hidden")
     states = arrays["hidden_h"].reshape(8, 5, 32)
@@ -114,9 +114,9 @@ def test_calibration_of_8_bits_has_first_timesteps_without_a_hidden_state_of_zer
     step = Step(keras.Model(inputs, layer(4, name="rnn")(inputs)))
     x = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
     x[0, 3] = 0.0  # this timestep is omitted
-    samples = quantization.read_representative(step.model, "int8", x)
-    every, _ = quantization.calibration_data(samples, step, "int16x8")
-    found, _ = quantization.calibration_data(samples, step, "int8")
+    samples = calibration.read_representative(step.model, "int8", x)
+    every, _ = calibration.calibration_data(samples, step, "int16x8")
+    found, _ = calibration.calibration_data(samples, step, "int8")
     assert len(found["x"]) == 5 * 6 - 1
     np.testing.assert_array_equal(found["x"][:5], every["x"][:5])
     assert not every["rnn_h"][:5].any()
@@ -144,8 +144,8 @@ def linear(tmp_path_factory):
 def test_an_error_of_a_tenth_of_the_deviation_logs_a_warning(linear, caplog, factor, warned):
     model, path = linear
     x = np.random.default_rng(0).normal(size=(100, 2)).astype("float32")
-    samples = quantization.read_representative(model(factor), "int8", x)
-    quantization.verify_useful(model(factor), path, "int8", samples)
+    samples = calibration.read_representative(model(factor), "int8", x)
+    quantization_error.verify_useful(model(factor), path, "int8", samples)
     assert bool(caplog.messages) == warned
     if warned:
         assert caplog.messages[0].startswith('output "y" of the quantized file has the error 0.1')
@@ -209,8 +209,8 @@ def test_a_file_that_is_larger_or_slower_than_dynamic_logs_a_warning(
     for file, size in files.items():
         file.write_bytes(bytes(1000 * size))
     durations = dict(zip(files, seconds, strict=True))
-    monkeypatch.setattr(quantization, "_shortest_call", lambda path, inputs: durations[path])
-    quantization.warn_of_cost(*files, "int8", {})
+    monkeypatch.setattr(quantization_error, "_shortest_call", lambda path, inputs: durations[path])
+    quantization_error.warn_of_cost(*files, "int8", {})
     assert len(caplog.messages) == (message is not None)
     if message == "is larger and slower than":
         assert caplog.messages[0].startswith(
@@ -260,8 +260,11 @@ def test_a_step_only_file_of_a_model_without_a_step_is_refused(tmp_path):
 
 
 def test_samples_fill_whole_batches():
-    samples = quantization.read_representative(models.dense(), "int8", np.arange(15).reshape(5, 3))
-    arrays = quantization.whole_batches(samples, 4)
+    inputs = keras.Input(batch_shape=(4, 3), name="x")
+    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    samples = calibration.read_representative(model, "int8", np.arange(15).reshape(5, 3))
+    arrays, batch = calibration.calibration_data(samples)
+    assert batch == 4
     np.testing.assert_array_equal(arrays["x"][:, 0], [0, 3, 6, 9, 12, 0, 3, 6])
 
 

@@ -1,137 +1,37 @@
-"""Calibrate a quantized TFLite file on samples, and check that its error is acceptable."""
+"""Measure the error and the cost of a quantized TFLite file, and refuse or warn."""
 
 import logging
 import math
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.quantization_tolerance import (
     COSTLY,
-    EIGHT_BITS,
     USEFUL,
     spreads,
     useful_tolerance,
 )
-from keras_norm.export.compare.samples import Samples, read_samples
-from keras_norm.export.errors import VerificationError, one_line
+from keras_norm.export.compare.samples import Samples
+from keras_norm.export.errors import VerificationError
 from keras_norm.export.formats.refusals import name_layers
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.reference_runner import reference_runner
-from keras_norm.export.model.single_step import Step, trace_step
+from keras_norm.export.model.single_step import Step
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.runner import Runner
-from keras_norm.export.signature import SERVING_DEFAULT, STEP, input_specs
-from keras_norm.typing import Array, Arrays, Tensor, TensorLike
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.typing import Arrays
 
 logger = logging.getLogger("keras_norm.export")
 
-QUANTIZE = (None, "float16", *EIGHT_BITS)
-# Value of `quantize` for a file that computes in integers -> bits of the file's activations.
-INTEGERS = {"int8": 8, "int16x8": 16}
+# Number of samples in one call of a file or of the model.
 BATCH = 32
 # Number of timed calls for the latency of a file.
 CALLS = 20
-
-
-def read_representative(
-    model: keras.Model, quantize: str | None, data: TensorLike
-) -> Samples | None:
-    """Read the user's samples for 8-bit quantization; return None if `quantize` needs no samples.
-
-    Args:
-        model: a functional or a built sequential model.
-        quantize: an option of `QUANTIZE`.
-        data: arrays (samples, ...) by input name, or one array for a model with one input; or None.
-
-    Raises:
-        ValueError: `quantize` is in `INTEGERS` and `data` is None; `data` has a single sample; or
-            as `read_samples`.
-    """
-    if data is None and quantize in INTEGERS:
-        raise ValueError(
-            f'quantize="{quantize}" needs samples for the scales of the activations. Give '
-            "samples={input name: array}, a few hundred samples like the model's later inputs"
-        )
-    if data is None or quantize not in EIGHT_BITS:
-        return None
-    samples = read_samples(input_specs(model), data)
-    if samples.count < 2:
-        raise ValueError(
-            f'quantize="{quantize}" needs at least two different samples; received 1. Give a few '
-            "hundred samples"
-        )
-    return samples
-
-
-def calibration_data(
-    samples: Samples, step: Step | None = None, quantize: str | None = None
-) -> tuple[Arrays, int]:
-    """Return the calibration arrays by input name, and the number of samples in one model call.
-
-    Args:
-        samples: samples from `read_representative`.
-        step: the single-step model for a file with the step signature only, or None. Calibration
-            then uses the inputs and states that occur while the samples stream through the model.
-        quantize: quantization of the file. "int8" omits inputs and hidden states of zeros
-            (`_without_zeros`).
-    """
-    if step is None:
-        size = samples.batch or 1
-        return whole_batches(samples, size), size
-    batch, run = samples.batch or 1, trace_step(step)
-    recorded: list[Arrays] = []
-
-    def record_and_run(inputs: Arrays) -> Mapping[str, Tensor]:
-        recorded.append({name: np.asarray(array) for name, array in inputs.items()})
-        return run(inputs)
-
-    try:
-        step.every_timestep(record_and_run, whole_batches(samples, batch))
-    except tf.errors.OpError as error:
-        # The model may fail on the samples, for example if an id is too large for an Embedding.
-        raise ValueError(f"the model does not run on the samples: {one_line(error)}") from error
-    joined = {name: np.concatenate([inputs[name] for inputs in recorded]) for name in recorded[0]}
-    if quantize == "int8":
-        joined = _without_zeros(joined, len(recorded[0][step.sequences[0]]), batch, step)
-    return joined, batch
-
-
-def _without_zeros(arrays: Arrays, streams: int, batch: int, step: Step) -> Arrays:
-    """Replace or remove zeros in the calibration arrays of a step: they make 8-bit scales coarse.
-
-    A per-sample norm divides zeros by sqrt(epsilon), so it multiplies them by 316. The products are
-    zeros, so no scale has to include this factor. If an 8-bit scale includes it, all other values
-    lose their precision. Measured on digits, without zeros and with them: the error of an
-    LN-SimpleRNN is 0.009 instead of 0.137, and the error of an LN-GRU is 0.004 instead of 0.017.
-
-    A hidden state of zeros is replaced by the hidden state after the timestep. The other states
-    stay zeros, because the scales must include the small cell state of an LSTM after the first
-    timestep. Timesteps with inputs of zeros are removed. If no full batch is left, nothing changes.
-
-    Args:
-        arrays: inputs and states of successive timesteps, with `streams` rows for each timestep.
-        streams: number of sequences that ran together.
-        batch: number of samples in one model call; the result has a multiple of it.
-        step: the single-step model.
-    """
-    replaced = dict(arrays)
-    for name in step.hidden_states:
-        after = np.roll(arrays[name], -streams, axis=0)
-        replaced[name] = np.where(_nonzero_rows(arrays[name])[:, None], arrays[name], after)
-    read = [a for n, a in replaced.items() if n in step.inputs or n in step.hidden_states]
-    rows = np.flatnonzero(np.all([_nonzero_rows(a) for a in read if a.dtype.kind == "f"], axis=0))
-    rows = rows[: len(rows) // batch * batch]
-    return {name: array[rows] for name, array in replaced.items()} if len(rows) else arrays
-
-
-def _nonzero_rows(array: Array) -> Array:
-    """Return for each row of an array whether it has a value other than 0."""
-    return np.asarray(np.any(array.reshape(len(array), -1), axis=1))
 
 
 def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> None:
@@ -292,9 +192,3 @@ def _describe_error(result: OutputComparison) -> str:
         f"square) on the samples, and the standard deviation {result.atol / USEFUL:.3g} over the "
         "samples"
     )
-
-
-def whole_batches(samples: Samples, size: int) -> Arrays:
-    """Return the samples by input name; the first samples are repeated to fill the last batch."""
-    rows = -(-samples.count // size) * size
-    return samples.take(range(rows))
