@@ -37,14 +37,15 @@ GPU_STAMP := build/gpu/.installed
 demo: $(DEMO)
 	@$(BIN)/python -m examples.digits
 
-# test leaves out the tests that are marked slow: whole programs, studies, servers. test-all runs them too.
+# test leaves out the tests that are marked slow: whole programs, studies, servers, other backends and
+# libraries. test-all runs them too.
 test: $(STAMP)
 	$(PYTEST) -m "not slow"
 
 test-all: $(STAMP)
 	$(PYTEST)
 
-# Compare JAX or PyTorch with TensorFlow. `make test` contains test-jax, if JAX is installed.
+# Compare JAX or PyTorch with TensorFlow. `make test-all` contains test-jax, if JAX is installed.
 test-jax: $(STAMP)
 	$(BIN)/python -m pytest -k jax $(BACKEND_TESTS)
 

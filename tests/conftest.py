@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import importlib.util
+import pathlib
 from unittest import mock
 
 import keras
@@ -31,8 +32,14 @@ OPTIMIZED = (
     "tests.test_keras_internals",
 )
 
+# Folders whose tests `make test` leaves out, as it leaves out each test with the marker "slow".
+SLOW_FOLDERS = [
+    pathlib.Path(__file__).with_name(name)
+    for name in ("benchmarks", "compat", "examples", "experiments", "fuzz")
+]
+
 # The slowest modules. They run first, so that no process works alone at the end.
-SLOW = (
+FIRST = (
     "test_train_and_serve",
     "test_strategies",
     "test_docs",
@@ -54,8 +61,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Run the slowest modules first."""
-    items.sort(key=lambda item: item.path.stem not in SLOW)
+    """Run the slowest modules first, and mark all tests of slow folders."""
+    items.sort(key=lambda item: item.path.stem not in FIRST)
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in SLOW_FOLDERS):
+            item.add_marker(pytest.mark.slow)
 
 
 def _skip_unsupported():

@@ -18,7 +18,6 @@ print(json.dumps([[m.mode, sorted(m.values), sorted(m.first)] for m in found.mea
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_each_backend_measures_all_modes(backend):
     layers = sorted((settings.JOINT_LSTM, settings.KERAS_LSTM))

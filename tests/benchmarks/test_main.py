@@ -29,12 +29,6 @@ def test_run_prints_tables_and_writes_every_round(tmp_path, capsys):
     assert "Goals" in capsys.readouterr().out
 
 
-def test_a_quick_run_measures_fewer_suites(tmp_path):
-    results = run(tmp_path / "results.json", "--quick", "--rounds", "3")
-    assert {m.suite for m in results.measurements} == set(settings.QUICK.suites)
-    assert results.settings["rounds"] == 3
-
-
 def test_a_quick_run_does_not_write_the_file_of_a_full_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert command.main(["run", "--quick"]) == 0
@@ -63,9 +57,3 @@ def test_table_and_plot_read_the_file(tmp_path, capsys):
     assert "| whole fit |" in capsys.readouterr().out
     assert command.main(["plot", "--json", str(path), "--to", str(tmp_path / "a.png")]) == 0
     assert (tmp_path / "a.png").is_file()
-
-
-def test_an_unknown_suite_raises(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        command.main(["run", "--only", "speed"])
-    assert "unknown suite: speed" in capsys.readouterr().err

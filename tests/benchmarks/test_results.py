@@ -17,11 +17,6 @@ def test_results_are_equal_after_saving_and_loading(tmp_path):
     assert Results.load(tmp_path / "new" / "results.json") == saved
 
 
-def test_the_file_has_each_variants_rounds_on_one_line(tmp_path):
-    sample_results.results().save(tmp_path / "results.json")
-    assert '"LN-LSTM": [ 0.06, 0.03, 0.03 ]' in (tmp_path / "results.json").read_text()
-
-
 def test_a_reference_is_the_fastest_of_its_variants():
     measured = sample_results.results().of("recurrent")[0]
     assert measured.fastest(REFERENCES[LSTM]) == "keras LSTM, jit"
@@ -35,13 +30,6 @@ def test_the_ratio_is_none_if_a_variant_is_not_measured():
     assert measured.ratio("BN-LSTM", ("keras LSTM",)) is None
 
 
-def test_with_suite_replaces_the_measurements_of_the_suite():
-    old = sample_results.results()
-    new = old.with_suite("memory", [])
-    assert not new.of("memory")
-    assert len(new.measurements) == len(old.measurements) - 1
-
-
 def test_results_continue_only_with_equal_machine_and_settings():
     begun = results.begin(dataclasses.asdict(FULL))
     another_day = dataclasses.replace(begun, settings={**begun.settings, "date": "1970-01-01"})
@@ -49,10 +37,3 @@ def test_results_continue_only_with_equal_machine_and_settings():
     fewer = {**dataclasses.asdict(FULL), "rounds": 3}
     assert not begun.continues(results.begin(fewer))
     assert not begun.continues(dataclasses.replace(begun, machine=sample_results.MACHINE))
-
-
-def test_this_machine_is_described_in_one_line():
-    line = results.describe(results.this_machine())
-    assert "\n" not in line
-    assert "TensorFlow 2." in line
-    assert " cores" in line

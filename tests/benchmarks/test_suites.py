@@ -57,7 +57,6 @@ TASKS = [task.name for task in TINY.tasks]
 
 
 # Suites that compile several modes run with one variant, to save time.
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suite", "modes", "variants"),
     [("first", FIRST, KERAS[:1]), ("cold", TASKS, KERAS[:1]), ("predict", TASKS, KERAS)],
@@ -94,7 +93,6 @@ def test_every_suite_has_a_function():
     assert set(suites.RUN) == set(settings.SUITES)
 
 
-@pytest.mark.slow
 def test_the_served_suite_runs_our_files_and_those_of_keras(monkeypatch):
     monkeypatch.setattr("benchmarks.timing.MIN_SECONDS", 0.0)
     config = dataclasses.replace(TINY, choices=OURS_AND_KERAS, rounds=1)
@@ -110,7 +108,6 @@ def test_a_static_tflite_file_runs(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-@pytest.mark.slow
 def test_a_search_measures_time_and_memory_of_its_trials():
     config = dataclasses.replace(TINY, trials=3)
     *times, kept = suites.RUN["search"](config)

@@ -64,7 +64,6 @@ def test_the_mask_of_a_frame_does_not_depend_on_later_frames(model, inputs):
     np.testing.assert_array_equal(model(changed)[:, :4], model(inputs)[:, :4])
 
 
-@pytest.mark.slow
 def test_the_files_remove_as_much_noise_as_the_model(monkeypatch, tmp_path, capsys):
     pytest.importorskip("tflite_micro")
     monkeypatch.setattr(artifact_format, "is_installed", lambda extra: extra == "micro")

@@ -8,7 +8,6 @@ import keras_norm
 from examples import digits
 
 
-@pytest.mark.slow
 def test_the_demo_passes_its_checks_and_writes_its_files(tmp_path, capsys, monkeypatch):
     # SimpleRNN layers are faster to trace, and one exported model is enough here.
     layers = {

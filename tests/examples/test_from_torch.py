@@ -17,7 +17,6 @@ def test_the_keras_model_has_the_outputs_of_pytorch():
         np.testing.assert_allclose(y, entries[f"{length}.logits"], rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_the_tflite_file_has_the_outputs_of_pytorch(tmp_path, capsys):
     assert from_torch.main(["convert", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "model.tflite").is_file()
@@ -26,7 +25,6 @@ def test_the_tflite_file_has_the_outputs_of_pytorch(tmp_path, capsys):
     assert "rows (5, 16, 8): differs" in printed
 
 
-@pytest.mark.slow
 def test_other_outputs_than_those_of_pytorch_give_status_1(tmp_path):
     entries = read_weights(from_torch.FILE)
     entries["16.logits"] = entries["16.logits"] + 1e-3

@@ -78,7 +78,6 @@ def test_an_unknown_model_raises_with_the_reason_of_the_server(ports):
         serving.rest(f"http://127.0.0.1:{ports[0]}", "other", {})({})
 
 
-@pytest.mark.slow
 def test_the_example_exports_a_model_and_checks_its_server(tmp_path, capsys):
     to = f"--to={tmp_path}"
     assert serving.main(["export", to, "--epochs=1"]) == 0
@@ -118,7 +117,6 @@ def assert_configuration_is_valid(text):
         assert re.fullmatch(r"(\w+ \{ value: \d+ \}\n)+", text)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_blocks_of_the_pages_run(tmp_path, monkeypatch):
     shutil.copy(serving.__file__, tmp_path / "client.py")  # as the page says

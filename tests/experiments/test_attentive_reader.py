@@ -6,7 +6,6 @@ import pytest
 
 from experiments import attentive_reader
 from experiments.attentive_reader import EVERYWHERE, SHAKESPEARE
-from experiments.harness import data
 from experiments.harness.study import Arm
 from keras_norm.named_layers import batch_norms
 
@@ -78,21 +77,3 @@ def test_batch_norm_everywhere_normalizes_each_term_inside_a_tanh(built, name, o
     assert len(outer) == outside
     assert all(np.unique(norm.gamma_initializer.value) == 0.1 for norm in outer)
     assert len(norms) - outside == (0 if name == "LSTM" else 6)
-
-
-def test_one_block_in_eight_validates_and_one_tests(monkeypatch):
-    speeches = "\n\n".join(f"{'AB'[k % 2]}:\nspeech {k}" for k in range(800))
-    third = {"train": speeches[:3000], "validation": speeches[3000:9000], "test": speeches[9000:]}
-    monkeypatch.setattr(
-        data, "from_tfds", lambda _, part, folder: {"text": np.array([third[part].encode()])}
-    )
-    parts = attentive_reader.load(SHAKESPEARE, None, None)
-    count = attentive_reader.BLOCK - attentive_reader.SPEECHES
-    assert {name: len(answers) for name, (_, answers) in parts.items()} == {
-        "training": 6 * attentive_reader.TIMES * count,
-        "validation": count,
-        "test": count,
-    }
-    x, answers = parts["validation"]
-    assert {part: ids.shape[1] for part, ids in x.items()} == attentive_reader.LONGEST
-    assert set(answers) == set(range(attentive_reader.ENTITIES))

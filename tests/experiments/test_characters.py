@@ -35,15 +35,6 @@ def test_the_targets_are_the_next_characters(monkeypatch):
         np.testing.assert_array_equal(np.append(x.ravel()[1:], y[-1, -1]), y.ravel())
 
 
-def test_bits_are_binary_logarithms():
-    probabilities = RNG.dirichlet(np.ones(3), (2, 5)).astype("float32")
-    targets = RNG.integers(0, 3, (2, 5))
-    found = characters.score(probabilities, targets)["bits"]
-    for row, sample, bits in zip(probabilities, targets, found, strict=True):
-        expected = np.mean([-np.log2(p[t]) for p, t in zip(row, sample, strict=True)])
-        np.testing.assert_allclose(bits, expected, rtol=1e-6)
-
-
 def test_each_piece_of_a_block_starts_from_zero_states(monkeypatch):
     monkeypatch.setattr(characters, "text", made)
     monkeypatch.setattr(characters, "stream", lambda model, ids: np.zeros(1))
@@ -65,10 +56,6 @@ def test_each_piece_of_a_block_starts_from_zero_states(monkeypatch):
     for length in (100, 200, 400):
         np.testing.assert_allclose(found[f"bits_{length}"], bits(length), rtol=1e-4)
     np.testing.assert_allclose(found["beyond"], bits(800) - bits(100), atol=1e-4)
-
-
-def test_spaces_of_the_penn_treebank_become_underscores():
-    assert characters.character_form(" no it was n't \n <unk> N \n") == "no_it_was_n't\n<unk>_N\n"
 
 
 def test_the_characters_are_those_of_the_published_file(data):

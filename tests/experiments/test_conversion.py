@@ -11,7 +11,6 @@ from tests.rnn import kinds
 
 UNITS, STEPS, WORDS = 5, 4, 9
 RNG = np.random.default_rng(0)
-LOAD = conversion.load.__wrapped__  # without the cache
 
 
 @pytest.fixture(autouse=True)
@@ -50,12 +49,6 @@ def trained():
 
 def questions():
     return conversion.load(conversion.QUESTIONS, None)["training"][0]
-
-
-def test_questions_are_padded_or_truncated_to_equal_lengths(folder):
-    parts = LOAD(conversion.QUESTIONS, folder)
-    assert {x.shape[1] for x, _ in parts.values()} == {STEPS}
-    assert all(len(x) == len(y) for x, y in parts.values())
 
 
 @pytest.mark.parametrize("model", [conversion.LN, conversion.RMS, conversion.BN])

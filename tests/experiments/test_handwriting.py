@@ -1,6 +1,5 @@
 """Drawings are read and padded, and padding does not change the nll of a drawing."""
 
-import matplotlib.figure
 import numpy as np
 import pytest
 
@@ -27,20 +26,6 @@ def test_drawings_are_split_at_their_ends(folder):
     np.testing.assert_array_equal(second, MOVEMENTS[3:])
 
 
-@pytest.mark.parametrize("content", [lambda whole: whole[:-200], lambda whole: b""])
-def test_a_truncated_file_is_refused(folder, content):
-    path = folder / "strokes" / "short_kanji.npz"
-    path.write_bytes(content(path.read_bytes()))
-    with pytest.raises(SystemExit, match=r"is truncated .*: download it .*github.com/hardmaru"):
-        handwriting.load("", None, folder)
-
-
-def test_a_file_with_other_arrays_is_refused(folder):
-    np.savez(folder / "strokes" / "short_kanji.npz", train=MOVEMENTS)
-    with pytest.raises(SystemExit, match="has another version"):
-        handwriting.load("", None, folder)
-
-
 def test_the_input_is_the_movement_before_the_target(folder):
     inputs, targets = handwriting.load("", None, folder)["training"]
     np.testing.assert_array_equal(inputs[:, 0], np.zeros((2, 3)))
@@ -58,11 +43,6 @@ def test_movements_are_scaled_and_have_small_noise(folder):
     np.testing.assert_array_equal(found[:, 2], MOVEMENTS[:, 2])
     _, again = handwriting.load("", None, folder)["test"]
     np.testing.assert_array_equal(targets, again)
-
-
-def test_long_drawings_are_excluded(folder, monkeypatch):
-    monkeypatch.setattr(handwriting, "LONGEST", 3)
-    assert len(handwriting.load("", None, folder)["training"][1]) == 1
 
 
 def test_the_nll_covers_only_unpadded_movements(folder):
@@ -96,18 +76,3 @@ def test_a_sample_ends_when_the_model_predicts_the_end_or_at_the_largest_length(
     made = handwriting.sample(Pen(length), {})
     assert len(made) == handwriting.SHOWN
     assert all(drawing == [[100, 200, 1]] * drawn for drawing in made)
-
-
-def test_a_model_that_returns_nan_draws_dots():
-    pen = Pen(2)
-    tell = pen.predict_on_batch
-    pen.predict_on_batch = lambda drawn: tell(drawn) * np.nan
-    made = handwriting.sample(pen, {})
-    assert made[0] == [[0, 0, 0]] * handwriting.LONGEST
-    handwriting.draw(matplotlib.figure.Figure().subplots(), made)
-
-
-def test_each_stroke_is_plotted_as_a_line(folder):
-    axes = matplotlib.figure.Figure().subplots()
-    handwriting.draw(axes, [[[5, 0, 0], [0, 5, 1], [5, 0, 0], [0, 9, 1]], [[1, 1, 1]]])
-    assert [len(line.get_xdata()) for line in axes.lines] == [2, 2, 1]

@@ -1,10 +1,6 @@
-"""Each study runs at its smoke size and returns the scores of its questions and table.
-
-Most of these runs are slow tests. `make test` runs a study that trains, and one that measures.
-"""
+"""Each study runs at its smoke size and returns the scores of its questions and table."""
 
 import dataclasses
-import gzip
 
 import keras
 import numpy as np
@@ -121,10 +117,6 @@ TRACED = (
 )
 
 
-# A study that trains, and a study that measures without training. The others are slow tests.
-FAST = ("click_through_rate", "recurrences")
-
-
 @pytest.fixture
 def run_eagerly():
     """Run `tf.function`s eagerly: at the smoke size, to trace them takes most of the time."""
@@ -133,9 +125,7 @@ def run_eagerly():
 
 
 @pytest.mark.filterwarnings("ignore:Even though .*run_functions_eagerly:UserWarning")
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in FAST else pytest.mark.slow) for n in STUDIES]
-)
+@pytest.mark.parametrize("name", STUDIES)
 def test_a_study_runs_at_its_smoke_size(name, folder, monkeypatch, run_eagerly):
     if name not in TRACED:
         run_eagerly()
@@ -205,11 +195,6 @@ def test_the_target_of_copying_is_the_marked_symbol():
     np.testing.assert_array_equal(x[..., -1], np.eye(12)[[0] * 5])
 
 
-def test_a_constant_prediction_explains_no_variance():
-    y = RNG.normal(size=(50, 1))
-    assert lengths.score(np.full((50, 1), y.mean()), y)["unexplained"] == pytest.approx(1.0)
-
-
 @pytest.mark.parametrize(("share", "samples", "nines"), [(0.5, None, 100), (0.01, 200, 2)])
 def test_the_rare_class_has_its_share_of_the_samples(share, samples, nines):
     classes = np.array([9] * 100 + [4] * 300)
@@ -218,20 +203,6 @@ def test_the_rare_class_has_its_share_of_the_samples(share, samples, nines):
     assert labels.sum() == nines
     assert len(rows) == (nines / share)
     np.testing.assert_array_equal(classes[rows] == 9, labels == 1)
-
-
-def test_a_libfm_file_has_indices_and_labels(tmp_path):
-    with gzip.open(tmp_path / "rows.gz", "wt") as file:
-        file.write("1 12:1 7:1\n-1 3:1 4:1\n")
-    ids, labels = click_through_rate.rows(tmp_path / "rows.gz")
-    np.testing.assert_array_equal(ids, [[12, 7], [3, 4]])
-    np.testing.assert_array_equal(labels, [1, 0])
-
-
-def test_truncated_rows_are_refused(tmp_path):
-    (tmp_path / "rows.gz").write_bytes(gzip.compress(b"1 12:1 7:1\n" * 99)[:-9])
-    with pytest.raises(SystemExit, match=r"rows.gz is truncated .*: download it .*github.com"):
-        click_through_rate.rows(tmp_path / "rows.gz")
 
 
 def test_each_persons_gestures_are_in_one_part(folder):

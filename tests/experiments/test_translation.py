@@ -102,7 +102,6 @@ def test_padding_the_chinese_sentence_does_not_change_the_outputs(model, parts):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_exported_files_translate_like_the_keras_model(model, parts, monkeypatch):
     monkeypatch.setattr(translation, "STREAMED", 4)
     monkeypatch.setattr(translation, "CHECKED", 3)

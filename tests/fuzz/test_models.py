@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 
@@ -24,8 +23,3 @@ def test_the_dtype_policy_does_not_change_the_weights():
     assert exact.model.compute_dtype == "float64"
     for a, b in zip(drawn.model.get_weights(), exact.model.get_weights(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
-
-
-def test_drawing_a_model_does_not_change_the_global_policy():
-    random_model(0)
-    assert keras.config.dtype_policy().name == "float32"

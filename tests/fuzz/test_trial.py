@@ -4,7 +4,6 @@ from tests.fuzz.models import random_model
 from tests.fuzz.trial import rounding_error, run_trial
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "least"),
     [

@@ -25,26 +25,6 @@ def test_a_finished_run_is_found_again(path):
     assert results.find(dataclasses.replace(RUN, seed=1)) is None
 
 
-def test_a_trial_is_stored_apart_from_its_run(path):
-    results, trial = (
-        ResultsFile(path, toy_study.STUDY, toy_study.SIZE),
-        dataclasses.replace(RUN, trial=True),
-    )
-    assert results.find(trial) is None
-    results.add(trial, toy_study.entry(0.7))
-    assert results.find(trial)["test"] == {"error": 0.7}
-    assert results.find(RUN)["test"] == {"error": 0.5}
-
-
-def test_a_run_takes_one_line_of_the_file(path):
-    assert sum('"seed"' in line for line in path.read_text().splitlines()) == 1
-
-
-def test_results_are_valid_for_more_seeds(path):
-    more = dataclasses.replace(toy_study.SIZE, seeds=9)
-    assert ResultsFile(path, toy_study.STUDY, more).find(RUN)
-
-
 def test_results_with_other_settings_are_refused(path):
     other = dataclasses.replace(toy_study.SIZE, patience=9)
     with pytest.raises(

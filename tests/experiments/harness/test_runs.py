@@ -6,7 +6,6 @@ import pytest
 
 from experiments.harness import runs
 from experiments.harness.results_file import ResultsFile
-from experiments.harness.study import Arm, Measurement
 from tests.experiments import toy_study
 
 
@@ -77,37 +76,6 @@ def test_a_finished_run_is_not_repeated(ran):
     assert Recorder.ran == []
 
 
-def test_the_largest_rate_also_runs_if_a_question_compares_it(ran):
-    question = dataclasses.replace(toy_study.QUESTION, largest_rate=True)
-    ran(dataclasses.replace(toy_study.STUDY, questions=(question,)))
-    assert Recorder.ran[4:] == [("none", 1e-3, 1), ("none", 3e-2, 1), ("BN", 3e-2, 1)]
-
-
-@pytest.mark.parametrize("size", [toy_study.SIZE, dataclasses.replace(toy_study.SIZE, trial=1)])
-def test_every_run_lists_the_runs_of_a_study(ran, tmp_path, size):
-    study = dataclasses.replace(toy_study.STUDY, full=size)
-    before = runs.every_run(study, size, ResultsFile(tmp_path / "none.json", study, size))
-    results = ran(study)
-    listed = runs.every_run(study, size, results)
-    assert len(before) == len(listed) == len(Recorder.ran)
-    assert all(results.find(run) for run in listed)
-
-
-def test_arms_without_a_question_run_last(ran):
-    question = dataclasses.replace(toy_study.QUESTION, plus=())
-    ran(dataclasses.replace(toy_study.STUDY, questions=(question,)))
-    models = [model for model, *_ in Recorder.ran]
-    assert models == ["BN"] * 3 + ["none"] * 3
-
-
-def test_the_chosen_runs_have_the_chosen_rate(ran):
-    found = runs.chosen_runs(toy_study.STUDY, toy_study.SIZE, ran())
-    assert {model: [e["rate"] for e in runs.values()] for (_, model), runs in found.items()} == {
-        "none": [1e-3, 1e-3],
-        "BN": [3e-2, 3e-2],
-    }
-
-
 def test_a_rate_with_a_validation_score_of_nan_is_not_chosen(ran, tmp_path):
     results = ResultsFile(tmp_path / "made.json", toy_study.STUDY, toy_study.SIZE)
     arm = toy_study.STUDY.arms[0]
@@ -126,10 +94,3 @@ def test_a_study_may_choose_the_rate_by_another_score(ran, tmp_path):
     ):
         results.add(run, toy_study.entry(run.rate) | {"history": {"error": [1.0, 1.0], "nll": nll}})
     assert runs.chosen_rate(study, arm, toy_study.SIZE, results) == 1e-3
-
-
-def test_a_study_without_training_has_no_learning_rates(ran):
-    work = Measurement(lambda arm, seed, data: {"error": float(seed)})
-    size = dataclasses.replace(toy_study.SIZE, rates=())
-    study = dataclasses.replace(toy_study.STUDY, work=work, full=size, arms=(Arm("line", "none"),))
-    assert [(e["seed"], e["test"]["error"]) for e in ran(study).entries] == [(0, 0.0), (1, 1.0)]

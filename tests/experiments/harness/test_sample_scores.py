@@ -17,13 +17,6 @@ def test_booleans_take_one_bit_each(count):
     assert len(text) <= count / 6 + 20
 
 
-def test_numbers_are_stored_in_float32():
-    values = RNG.normal(size=50)
-    np.testing.assert_array_equal(
-        sample_scores.unpack(sample_scores.pack(values)), values.astype("float32")
-    )
-
-
 def test_the_mean_of_sample_scores_is_the_score():
     found = sample_scores.means({"right": np.array([True, False]), "loss": 0.5})
     assert found == {"right": 0.5, "loss": 0.5}
@@ -35,7 +28,3 @@ def test_the_interval_agrees_with_the_normal_approximation():
     low, high = scipy.stats.norm.interval(0.95, values.mean(), scipy.stats.sem(values))
     assert (mean - half, mean + half) == pytest.approx((low, high), abs=0.01)
     assert sample_scores.interval(values, 0.95) == (mean, half)
-
-
-def test_equal_values_have_an_interval_of_width_zero():
-    assert sample_scores.interval(np.ones(20), 0.95) == (1.0, 0.0)

@@ -3,27 +3,10 @@
 import keras
 import numpy as np
 import pytest
-import tokenizers
 
 from experiments.harness import sentences
 
 TEXTS = ["Who wrote it ?", "who knows", "Where is it ?"]
-
-
-@pytest.mark.parametrize(
-    ("name", "encoding"), [("rt-polarity.all", "latin-1"), ("custrev.all", "utf-8")]
-)
-def test_a_line_has_a_class_and_a_sentence(tmp_path, name, encoding):
-    (tmp_path / name).write_bytes("1 a café \n0 \n0 it's 1 of 2 . \n".encode(encoding))
-    texts, classes = sentences.read(tmp_path / name)
-    assert [text.strip() for text in texts] == ["a café", "", "it's 1 of 2 ."]
-    np.testing.assert_array_equal(classes, [1, 0, 0])
-
-
-def test_a_windows_ellipsis_does_not_end_a_line(tmp_path):
-    (tmp_path / "rt-polarity.all").write_bytes(b"1 well \x85 no\n0 yes\n")
-    texts, _ = sentences.read(tmp_path / "rt-polarity.all")
-    assert len(texts) == 2
 
 
 @pytest.mark.parametrize("dataset", sentences.DATASETS)
@@ -38,13 +21,6 @@ def test_each_sentence_is_always_in_one_part(dataset, folder):
         np.testing.assert_array_equal(classes, numbers % (6 if dataset == "TREC" else 2))
 
 
-def test_a_published_split_is_used(folder):
-    trec = sentences.load("TREC", folder)
-    assert [len(trec[part][0]) for part in ("training", "validation", "test")] == [36, 4, 40]
-    assert all(text.startswith("trec test") for text in trec["test"][0])
-    assert all("binary.dev" in text for text in sentences.load("SST", folder)["validation"][0])
-
-
 @pytest.mark.parametrize(
     ("tokens", "expected"),
     [
@@ -55,21 +31,6 @@ def test_a_published_split_is_used(folder):
 )
 def test_the_tokens_come_from_the_training_sentences(tokens, expected):
     assert sentences.tokenizer_of(TEXTS, tokens, 100).encode("Who it XYZ").tokens == expected
-
-
-def test_a_word_that_occurs_once_is_unknown():
-    tokenizer = sentences.tokenizer_of(TEXTS, "words", 100)
-    assert tokenizer.encode("Who wrote it ?").tokens == ["who", "[UNK]", "it", "?"]
-
-
-@pytest.mark.parametrize("tokens", ["words", "characters", "subwords"])
-def test_ids_0_and_1_are_reserved_and_saved_with_the_tokenizer(tokens, tmp_path):
-    tokenizer = sentences.tokenizer_of(TEXTS, tokens, 100)
-    assert [tokenizer.id_to_token(k) for k in (0, 1)] == ["[PAD]", "[UNK]"]
-    tokenizer.save(str(tmp_path / "tokenizer.json"))
-    loaded = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    ids = sentences.encode(tokenizer, [*TEXTS, "XYZ", ""])
-    np.testing.assert_array_equal(sentences.encode(loaded, [*TEXTS, "XYZ", ""]), ids)
 
 
 def test_shorter_sentences_are_padded_on_the_right():

@@ -6,13 +6,11 @@ import functools
 import itertools
 import json
 
-import keras
 import numpy as np
 import pytest
 
-import keras_norm
-from experiments.harness import sample_scores, trainer
-from experiments.harness.study import Drawings, Run
+from experiments.harness import trainer
+from experiments.harness.study import Run
 from experiments.harness.trainer import Trainer, values
 from tests.experiments import toy_study
 
@@ -99,20 +97,8 @@ def test_a_run_depends_only_on_its_seed(traced, tmp_path):
     assert found[0] == found[2] != found[1]
 
 
-def test_a_finished_run_removes_its_checkpoint(traced, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "CHECKPOINT_INTERVAL", 0.0)
-    scripted(traced, [4.0, 3.0, 3.5, 1.0], toy_study.SIZE)
-    assert list(tmp_path.iterdir()) == []
-
-
 TRIAL = dataclasses.replace(toy_study.SIZE, trial=2)
 NEW_ERRORS = [5.0, 4.0, 3.0, 2.0]
-
-
-def test_a_checkpoint_with_other_settings_is_ignored(traced):
-    scripted(traced, [4.0, 3.0], TRIAL, dataclasses.replace(RUN, trial=True))
-    patient = dataclasses.replace(TRIAL, patience=9)
-    assert scripted(traced, NEW_ERRORS, patient)["history"]["error"] == NEW_ERRORS
 
 
 @pytest.mark.parametrize("damage", ["truncated", "of another model"])
@@ -125,18 +111,6 @@ def test_a_damaged_or_unsuitable_checkpoint_is_ignored(traced, tmp_path, damage)
         with np.load(checkpoint) as arrays:
             np.savez(checkpoint, **{**arrays, "variable0": np.zeros((9, 9))})
     assert scripted(traced, NEW_ERRORS, TRIAL)["history"]["error"] == NEW_ERRORS
-
-
-def test_patience_waits_until_a_run_has_learned(traced):
-    traced.work = dataclasses.replace(traced.work, learned=3.5)
-    size = dataclasses.replace(toy_study.SIZE, rounds=9)
-    found = scripted(traced, [4.0, 4.1, 4.1, 4.1, 3.0, 3.1, 3.1], size)
-    assert (found["ended"], found["best_round"]) == ("validation", 5)
-
-
-def test_a_run_stops_at_the_time_limit(traced, monkeypatch):
-    monkeypatch.setattr(trainer, "HOUR", 0.0)
-    assert scripted(traced, [4.0, 3.0], toy_study.SIZE)["ended"] == "hour"
 
 
 def test_the_time_limit_counts_processor_time(traced, monkeypatch):
@@ -165,22 +139,6 @@ def test_a_run_continues_from_its_trial(trained, traced, tmp_path, monkeypatch):
     assert rounds == list(range(2, len(expected["history"]["error"])))
 
 
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_sample_scores_are_stored_only_with_one_seed(trained, traced, seeds):
-    traced.work = dataclasses.replace(
-        toy_study.STUDY.work, score=lambda outputs, y: {"error": np.square(outputs - y)[:, 0]}
-    )
-    traced.size = dataclasses.replace(toy_study.SIZE, seeds=seeds)
-    found, (_, whole, _) = traced.run(RUN), trained
-    assert found["test"] == pytest.approx(whole["test"])
-    assert found["history"]["error"] == pytest.approx(whole["history"]["error"], abs=1e-4)
-    assert ("samples" in found) == (seeds == 1)
-    if seeds == 1:
-        each = sample_scores.unpack(found["samples"]["error"])
-        assert len(each) == len(toy_study.PARTS["test"][1])
-        assert each.mean() == pytest.approx(found["test"]["error"])
-
-
 def test_the_weights_of_the_best_round_are_tested(trained, traced):
     one, (_, found, weights) = traced, trained
     one._restore(weights)
@@ -200,32 +158,6 @@ def test_an_epoch_has_every_sample_once_in_a_new_order(traced, monkeypatch):
     assert not np.array_equal(seen[0], seen[2])
 
 
-def test_in_order_training_keeps_the_order_of_the_samples(traced, monkeypatch):
-    one, seen = traced, []
-    one.work = dataclasses.replace(toy_study.STUDY.work, in_order=True)
-    monkeypatch.setattr(one.model, "fit", lambda x, *_, **options: seen.append(x))
-    for index in range(2):
-        one._train(RUN, index)
-    np.testing.assert_array_equal(np.concatenate(seen), toy_study.X[:64])
-
-
-def test_the_results_have_the_updates_of_a_round_and_of_an_epoch(trained):
-    _, entry, _ = trained
-    assert (entry["updates"], entry["epoch"]) == (2, 4.0)
-
-
-def test_scores_measured_during_training_are_stored_with_their_round(trained, traced):
-    """The scores of the best round are test scores too."""
-    traced.work = dataclasses.replace(toy_study.STUDY.work, measure=weighed, every=2)
-    found = traced.run(RUN)
-    assert [number for number, _ in found["measured"]] == [2, 4]
-    weights = [scores["weight"] for _, scores in found["measured"]]
-    assert weights[0] != weights[1]
-    assert found["best_round"] == 4
-    assert found["test"]["weight"] == weights[1]
-    assert "measured" not in trained[1]
-
-
 def test_batch_statistics_are_recomputed_before_each_validation(tmp_path, monkeypatch):
     one = train(tmp_path, work=dataclasses.replace(toy_study.STUDY.work, recalibrated=True))
     learned = []
@@ -234,43 +166,3 @@ def test_batch_statistics_are_recomputed_before_each_validation(tmp_path, monkey
     one._train(RUN, 0)
     dense, norm = one.model.layers[:2]
     np.testing.assert_allclose(norm.moving_mean, np.mean(dense(learned[0]), axis=0), atol=1e-6)
-
-
-def test_noise_in_recomputed_batch_statistics_depends_only_on_the_run(tmp_path):
-    def noisy():
-        layers = [keras.layers.GaussianNoise(1.0, seed=0), keras_norm.BatchNormalization()]
-        return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(1)])
-
-    work = dataclasses.replace(toy_study.STUDY.work, recalibrated=True)
-    size = dataclasses.replace(toy_study.SIZE, rounds=2)
-    one, other = (Trainer(work, size, toy_study.PARTS, noisy, tmp_path) for _ in range(2))
-    found = []
-    for number, trained in enumerate((one, one, other)):
-        trained.folder = tmp_path / str(number)  # without the checkpoint of the run before
-        found.append(trained.run(RUN)["history"])
-    assert found[0] == found[1] == found[2]
-
-
-def test_a_model_without_batch_norm_is_not_recalibrated(tmp_path):
-    work = dataclasses.replace(toy_study.STUDY.work, recalibrated=True)
-    arm = toy_study.STUDY.arm("line", "none")
-    build = functools.partial(toy_study.build, arm, toy_study.PARTS)
-    assert Trainer(work, toy_study.SIZE, toy_study.PARTS, build, tmp_path).recalibrate is None
-
-
-@pytest.mark.parametrize(("seed", "drawn"), [(0, [64, 5]), (1, None)])
-def test_only_the_model_of_seed_0_draws_samples(traced, seed, drawn):
-    drawings = Drawings(lambda model, parts: [len(parts["training"][1]), 5], print, "Numbers")
-    traced.work = dataclasses.replace(toy_study.STUDY.work, drawings=drawings)
-    traced.size = dataclasses.replace(toy_study.SIZE, rounds=1)
-    assert traced.run(dataclasses.replace(RUN, seed=seed)).get("drawings") == drawn
-
-
-def test_a_loss_may_be_a_function(trained, tmp_path):
-    def loss(targets, outputs):
-        return keras.ops.mean(keras.ops.square(targets - outputs), axis=-1)
-
-    size = dataclasses.replace(toy_study.SIZE, rounds=1)
-    work = dataclasses.replace(toy_study.STUDY.work, loss=loss)
-    found = train(tmp_path, size, work).run(RUN)
-    assert found["history"]["error"] == trained[1]["history"]["error"][:1]

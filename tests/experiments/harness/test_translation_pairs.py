@@ -1,11 +1,9 @@
 """No sentence is in two parts, and ids decode to their sentence."""
 
-import gzip
-
 import numpy as np
 import pytest
 
-from experiments.harness import beam_search, data, translation_pairs
+from experiments.harness import beam_search, translation_pairs
 
 KINDS = (
     translation_pairs.CHARACTERS,
@@ -59,30 +57,3 @@ def test_ids_decode_to_their_sentence(kind):
     assert set(ids[:, 0]) == {translation_pairs.START}
     assert (np.sum(ids == translation_pairs.END, axis=1) == 1).all()
     assert tokens.written(beam_search.cut(ids[:, 1:])) == ENGLISH
-
-
-def test_a_token_that_occurs_once_is_unknown():
-    tokenizer = translation_pairs.tokenizer_of(
-        ["one two", "two three three"], translation_pairs.WORDS, 100
-    )
-    assert tokenizer.encode("one two").ids[0] == translation_pairs.UNKNOWN
-    assert translation_pairs.UNKNOWN not in tokenizer.encode("three two").ids
-
-
-def test_pairs_are_stripped_and_unique(tmp_path, monkeypatch):
-    (tmp_path / "translation_cmn_eng").mkdir()
-    with gzip.open(tmp_path / "translation_cmn_eng" / "cmn.txt.gz", "wt", encoding="utf-8") as file:
-        file.write(f"Hi.\t嗨。\tCC-BY\n{'long ' * 9}\t长\tCC-BY\nGo.\t走。\tCC-BY\n")
-    rows = [{"source_sentence": "嗨。\n".encode(), "target_sentence": b"Hi.\n"}]
-    monkeypatch.setattr(data, "rows_from_tfds", lambda *_: rows)
-    monkeypatch.setattr(data, "SIZES", {})
-    assert translation_pairs.read(tmp_path) == [("Hi.", "嗨。"), ("Go.", "走。")]
-
-
-def test_a_file_without_two_columns_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(data, "SIZES", {})
-    (tmp_path / "translation_cmn_eng").mkdir()
-    with gzip.open(tmp_path / "translation_cmn_eng" / "cmn.txt.gz", "wt") as file:
-        file.write("Hi.\n")
-    with pytest.raises(SystemExit, match=r"cmn.txt.gz is truncated .* download it .*www.many"):
-        translation_pairs.read(tmp_path)
