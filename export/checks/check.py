@@ -13,19 +13,20 @@ from keras_norm.export.checks.artifacts import Artifact, sources
 from keras_norm.export.checks.data_comparison import DataComparison, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.checks.explain_differences import excuse_rounding, explain_differences
-from keras_norm.export.checks.findings import findings
 from keras_norm.export.checks.judge import Judge
 from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import make_plan
-from keras_norm.export.checks.properties.backends import differ_between_backends
-from keras_norm.export.checks.properties.no_nan import has_nan
-from keras_norm.export.checks.properties.property_registry import PROPERTIES, measure_properties
+from keras_norm.export.checks.properties.property_registry import (
+    PROPERTIES,
+    explains_outputs,
+    find_advice,
+    measure_properties,
+)
 from keras_norm.export.checks.subject import Subject, open_subjects
 from keras_norm.export.checks.train_inference_gap import judge_gap
 from keras_norm.export.compare.merge import merge
 from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.model.keras_runner import restored_variables
-from keras_norm.export.model.lost_masks import lost_masks
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.packages import installed_versions
 from keras_norm.export.printable import printable
@@ -167,7 +168,7 @@ def check(
         excused: tuple[str, ...] = ()
         if rtol is None and atol is None:
             results, excused = excuse_rounding(model, results, plan)
-        if not has_nan(keras_result) and not differ_between_backends(keras_result):
+        if not explains_outputs(keras_result):
             results = explain_differences(model, results, plan, comparison.worst)
         notes = [note for known in PROPERTIES for note in known.make_notes(model, results)]
     gap, advice = judge_gap(model, measured.gap, measured.samples, plan.samples.length, max_gap)
@@ -183,7 +184,7 @@ def check(
             *(*plan.notes, *excused, *unsupported, *notes, *judge.make_notes()),
         ),
         tuple(installed_versions().items()),
-        findings(keras_result, results, advice, lost_masks(model)),
+        find_advice(keras_result, results, advice),
         plan.layers,
         judge.timesteps,
     )
@@ -219,6 +220,7 @@ def _check_keras_model(model: keras.Model, judge: Judge) -> ArtifactResult:
         first=plan.expected[0],
         cases=plan.expected,
         edges=plan.edges_expected,
+        model=model,
         data=judge.measured,
     )
     subject.record(size=sum(weight.nbytes for weight in model.get_weights()))

@@ -7,6 +7,8 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+import keras
+
 from keras_norm.export.checks.artifacts import SingleStepRunner
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.compare.samples import Samples
@@ -37,6 +39,7 @@ class Subject:
         cases: outputs for each of `plan.cases`; fewer after an error.
         edges: outputs for each of `plan.edges`; fewer after an error.
         cost: bytes, milliseconds and operations; None after an error.
+        model: the Keras model; None for an artifact.
         data: the measurements over all data; None for an artifact.
     """
 
@@ -50,12 +53,13 @@ class Subject:
     cases: tuple[Arrays, ...] = ()
     edges: tuple[Arrays, ...] = ()
     cost: Cost | None = None
+    model: keras.Model | None = None
     data: DataMeasurements | None = None
 
     @property
     def is_keras_model(self) -> bool:
         """Whether the subject is the Keras model, and not an artifact."""
-        return self.data is not None
+        return self.model is not None
 
     @property
     def run(self) -> Runner:

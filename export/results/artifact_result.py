@@ -17,12 +17,14 @@ class PropertyResult:
             this is not a failure.
         detail: the observation, or the reason why the property does not apply.
         meaning: the meaning of a failure or a difference, as a clause; "" for any other status.
+        advice: what to do, in one or more sentences; "" for no advice.
     """
 
     name: str
     status: str
     detail: str
     meaning: str = ""
+    advice: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference_runner import TrainedRunner
-from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
 
@@ -41,6 +41,7 @@ class Backends(Property[BackendOutputs]):
     name = "backends"
     meaning = "the model computes other outputs on TensorFlow than on the backend that trained it"
     advice = "Write the layer with keras.ops, so that it computes equal outputs on every backend."
+    explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:
         """Return whether another backend than TensorFlow trained the Keras model."""
@@ -73,9 +74,3 @@ class Backends(Property[BackendOutputs]):
                     f"{worst.description}"
                 )
         return self.passed(f"equal outputs on TensorFlow and on {measured.backend}")
-
-
-def differ_between_backends(keras_result: ArtifactResult) -> bool:
-    """Return whether the check found other outputs of the Keras model on TensorFlow."""
-    found = keras_result.property(Backends.name)
-    return found is not None and found.status == "fail"

@@ -22,6 +22,7 @@ class Constants(Property[list[ConstantDifference]]):
     name = "constants"
     meaning = "the file was made from other weights, or was changed"
     advice = "Export the model again: the constants are not the constants of this model, rounded."
+    explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:
         """Return whether the artifact is a quantized file in the runtime of its format."""

@@ -8,7 +8,7 @@ import numpy as np
 from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.formats.format_registry import format_of
-from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.results.artifact_result import PropertyResult
 
 # Share of an input's values above which clipping is reported. Data have a few values beyond the
 # range of the samples from which the scales come.
@@ -59,11 +59,8 @@ class InputRange(Property[list[ClippedInput]]):
             f"{worst.share:.1%} of the values of input {worst.name!r} are outside the range of the "
             f"file, {worst.low:.3g} to {worst.high:.3g}"
         )
-        return self.differs(detail) if worst.share > CLIPPED else self.passed(detail)
-
-    def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return advice if the file clips inputs."""
-        return None if result.status == "pass" else self.advice
+        clipped = worst.share > CLIPPED
+        return self.differs(detail, self.advice) if clipped else self.passed(detail)
 
 
 def _ranges(subject: Subject) -> dict[str, tuple[float, float]]:

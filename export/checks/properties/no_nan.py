@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import where_nan
-from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.results.artifact_result import PropertyResult
 
 # (number of values, number of NaN values) by output name.
 Counts = Mapping[str, tuple[int, int]]
@@ -17,6 +17,7 @@ class NoNaN(Property[Counts]):
     name = "no NaN"
     meaning = "outputs of the Keras model are NaN, and NaN cannot be compared"
     advice = "Give data for which no output is NaN, or correct the layer that computes NaN."
+    explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return subject.is_keras_model
@@ -41,9 +42,3 @@ class NoNaN(Property[Counts]):
             if nan:
                 return self.failed(f"output {output!r} is NaN in {nan} of {count} values")
         return self.passed("no output is NaN")
-
-
-def has_nan(keras_result: ArtifactResult) -> bool:
-    """Return whether the check found NaN in an output of the Keras model."""
-    found = keras_result.property(NoNaN.name)
-    return found is not None and found.status == "fail"

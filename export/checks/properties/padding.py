@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from keras_norm.export.checks.properties.masks import Masks
 from keras_norm.export.checks.properties.property import (
     NotApplicable,
     Property,
@@ -64,6 +65,10 @@ class Padding(Property[PaddedOutputs]):
             return None
         return f"with {PADDING} masked timesteps on the {self.side}, {worst.description}"
 
+    def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
+        """Return advice on padding; None if the model loses a mask, which has advice of its own."""
+        return None if subject.property(Masks.name) else super().advise(result, subject)
+
     @property
     def no_change(self) -> str:
         """The text in the report if padding changes no output of the model."""
@@ -83,10 +88,10 @@ class RightPadding(Padding):
         return self.passed(self.no_change) if change is None else self.failed(change)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:  # noqa: D102
-        left = subject.property(LeftPadding.name)
-        if result.status == "fail" and left is not None and left.status == "pass":
+        advice, left = super().advise(result, subject), subject.property(LeftPadding.name)
+        if advice and left is not None and left.status == "pass":
             return "Pad on the left: the model counts its timesteps from the end."
-        return super().advise(result, subject)
+        return advice
 
 
 class LeftPadding(Padding):
@@ -103,7 +108,7 @@ class LeftPadding(Padding):
 
     def judge(self, measured: PaddedOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         change = self.find_change(measured, tolerances)
-        return self.passed(self.no_change) if change is None else self.differs(change)
+        return self.passed(self.no_change) if change is None else self.differs(change, self.advice)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return the advice against padding on the left; None if padding on the right fails too.
@@ -111,6 +116,5 @@ class LeftPadding(Padding):
         If padding on the right fails, its own advice is enough: pad all batches to one length.
         """
         right = subject.property(RightPadding.name)
-        if result.status != "differs" or (right is not None and right.status == "fail"):
-            return None
-        return self.advice
+        failed = right is not None and right.status == "fail"
+        return None if failed else super().advise(result, subject)

@@ -43,8 +43,8 @@ class Property(abc.ABC, Generic[Measured]):
     """A property that the check measures on the Keras model and on every artifact.
 
     To add a property, write a subclass in a file of this folder, and add it to
-    `property_registry.PROPERTIES`. The reports, the findings and the JSON read the results of all
-    registered properties.
+    `property_registry.PROPERTIES`. All reports, and the JSON, show the results of all registered
+    properties.
 
     Attributes:
         name: name in reports.
@@ -52,12 +52,15 @@ class Property(abc.ABC, Generic[Measured]):
         advice: what to do after a failure.
         needs_runner: whether `measure` needs an open runner. If not, the property is measured also
             for a file that is not opened because of its unsafe operations.
+        explains_outputs: whether a failure explains wrong outputs: of all files if the Keras model
+            fails, or of the one file that fails. The check then searches for no other cause.
     """
 
     name: str
     meaning: str
     advice: str
     needs_runner: bool = True
+    explains_outputs: bool = False
 
     def applies_to(self, subject: Subject) -> bool:
         """Return whether the check tests this property on the given Keras model or artifact."""
@@ -91,11 +94,13 @@ class Property(abc.ABC, Generic[Measured]):
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return advice for the user on a result, or None if the result needs no advice.
 
+        Override it if the advice depends on other results, such as those of other properties.
+
         Args:
             result: the result of this property.
             subject: all results of the Keras model or the artifact.
         """
-        return self.advice if result.status == "fail" else None
+        return result.advice or None
 
     def make_notes(self, model: keras.Model, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
         """Return notes for the report, such as the names of files that were not tested.
@@ -111,12 +116,12 @@ class Property(abc.ABC, Generic[Measured]):
         return PropertyResult(self.name, "pass", detail)
 
     def failed(self, detail: str) -> PropertyResult:
-        """Return a "fail" result: the model lacks a property that it must have."""
-        return PropertyResult(self.name, "fail", detail, self.meaning)
+        """Return a "fail" result with the advice: the model lacks a property that it must have."""
+        return PropertyResult(self.name, "fail", detail, self.meaning, self.advice)
 
-    def differs(self, detail: str) -> PropertyResult:
+    def differs(self, detail: str, advice: str = "") -> PropertyResult:
         """Return a "differs" result: the model lacks the property, which is not a failure."""
-        return PropertyResult(self.name, "differs", detail, self.meaning)
+        return PropertyResult(self.name, "differs", detail, self.meaning, advice)
 
     def not_applicable(self, reason: str) -> PropertyResult:
         """Return a "not applicable" result: the property cannot be tested on the model."""

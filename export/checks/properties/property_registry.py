@@ -1,5 +1,6 @@
 """The registry of the properties that the check tests."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from keras_norm.export.checks.properties.backends import Backends
@@ -7,6 +8,7 @@ from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
 from keras_norm.export.checks.properties.concurrency import Concurrency
 from keras_norm.export.checks.properties.constants import Constants
 from keras_norm.export.checks.properties.input_range import InputRange
+from keras_norm.export.checks.properties.masks import Masks
 from keras_norm.export.checks.properties.no_nan import NoNaN
 from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
 from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
@@ -15,8 +17,10 @@ from keras_norm.export.checks.properties.row_independence import RowIndependence
 from keras_norm.export.checks.properties.streaming import Streaming
 from keras_norm.export.checks.properties.weights import Weights
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.checks.wrong_outputs import advise_on_outputs
 from keras_norm.export.errors import one_line
-from keras_norm.export.results.artifact_result import PropertyResult
+from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.results.check_result import Finding
 
 AnyProperty: TypeAlias = Property[Any]
 
@@ -28,6 +32,7 @@ PROPERTIES: list[AnyProperty] = [
     NoNaN(),
     Backends(),
     RowIndependence(),
+    Masks(),
     RightPadding(),
     LeftPadding(),
     Repeat(),
@@ -92,3 +97,37 @@ def measure_properties(subject: Subject, tolerances: Tolerances) -> tuple[Proper
             else known.judge(measured, tolerances)
         )
     return tuple(results)
+
+
+def explains_outputs(*results: ArtifactResult) -> bool:
+    """Return whether a property has failed that explains wrong outputs.
+
+    Args:
+        results: the result of the Keras model, and of one artifact if the outputs are its outputs.
+    """
+    failed = (p.name for result in results for p in result.properties if p.status == "fail")
+    return any(known.explains_outputs for known in map(property_named, failed) if known)
+
+
+def find_advice(
+    keras_result: ArtifactResult, artifacts: Sequence[ArtifactResult], on_gap: Sequence[Finding]
+) -> tuple[Finding, ...]:
+    """Return all findings of a check with their advice; findings on artifacts come first.
+
+    Args:
+        keras_result: the result of the Keras model.
+        artifacts: the results of the artifacts.
+        on_gap: the findings on the train/inference gap, which come last.
+    """
+    # If a file fails in two runtimes for the same reason, the report shows one finding.
+    found: dict[tuple[str, str, str], Finding] = {}
+    for result in (*artifacts, keras_result):
+        findings = list(advise_on_outputs(result, explains_outputs(keras_result, result)))
+        for tested in result.properties:
+            known = property_named(tested.name)
+            if known and (advice := known.advise(tested, result)):
+                findings.append(Finding(result.name, tested.detail, advice))
+        for finding in findings:
+            key = (result.path or result.name, finding.observation, finding.advice)
+            found.setdefault(key, finding)
+    return (*found.values(), *on_gap)

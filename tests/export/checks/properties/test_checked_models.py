@@ -114,6 +114,7 @@ def test_the_layer_that_lost_a_mask_is_named_if_padding_changes_the_outputs():
     model = keras.Model(inputs, keras.layers.SimpleRNN(4, name="rnn")(h))
     report = check(model, [KerasRunner(model)], DATA, batch_sizes=[7], lengths=[6])
     assert failed(report) == {("Keras model", "right padding")}
+    assert report.keras.property("masks").status == "differs"
     (lost,) = report.findings
     assert "operation 'multiply" in lost.observation
     assert lost.advice.startswith("Give the mask to 'rnn' in its call, as mask=")

@@ -1,37 +1,22 @@
-"""A property that a user registers is measured, judged and reported without another edit."""
+"""A property in a file of its own is measured, judged and reported after one line registers it."""
 
 import json
+import pathlib
+import re
 
 import keras
 import numpy as np
 import pytest
 
 import keras_norm_cli
+from keras_norm import export
 from keras_norm.export import assert_consistent, check, export_saved_model
 from keras_norm.export.checks.properties import property_registry
-from keras_norm.export.checks.properties.property import NotApplicable, Property
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.report.report import Report
+from tests.export.checks.properties.non_negative import NonNegative
 
 X = np.random.default_rng(0).normal(size=(9, 3)).astype("float32")
-ADVICE = "End the model with a ReLU."
-
-
-class NonNegative(Property):
-    name = "non-negative"
-    meaning = "an output is negative"
-    advice = ADVICE
-
-    def measure(self, subject):
-        outputs = subject.run(subject.plan.cases[0].inputs)
-        if "y" not in outputs:
-            return NotApplicable("there is no output 'y'")
-        return float(outputs["y"].min())
-
-    def judge(self, measured, tolerances):
-        if measured < -tolerances.calls.atol["y"]:
-            return self.failed(f"output 'y' is {measured:.3g}")
-        return self.passed(f"output 'y' is {measured:.3g} or larger")
 
 
 @pytest.fixture
@@ -61,14 +46,14 @@ def test_a_failed_property_is_in_every_report_of_the_command_line(tmp_path, caps
     assert keras_norm_cli.main(arguments) == keras_norm_cli.FAILED
     text = " ".join(capsys.readouterr().out.split())
     assert "served, non-negative: output 'y' is -" in text
-    assert ADVICE in text
+    assert NonNegative.advice in text
     page = (tmp_path / "report.html").read_text()
     assert "an output is negative" in page
-    assert ADVICE in page
+    assert NonNegative.advice in page
     report = json.loads((tmp_path / "report.json").read_text())
     subjects = [f["subject"] for f in report["failures"] if f["check"] == "non-negative"]
     assert subjects == ["Keras model", "served", "served (C API)"]
-    assert ADVICE in [finding["advice"] for finding in report["findings"]]
+    assert NonNegative.advice in [finding["advice"] for finding in report["findings"]]
     again = Report.from_json((tmp_path / "report.json").read_text())
     assert "an output is negative" in again.page()
 
@@ -88,6 +73,7 @@ def test_the_reason_why_a_property_does_not_apply_is_reported():
     report = check(model, [KerasRunner(model)], X)
     assert report
     assert report.keras.property("non-negative").detail == "there is no output 'y'"
+    assert "non-negative: not tested on 1 artifacts" in report.notes
 
 
 @pytest.mark.usefixtures("non_negative")
@@ -120,3 +106,15 @@ def test_every_property_has_a_meaning_and_advice():
         assert known.name
         assert known.meaning
         assert known.advice.endswith(".")
+
+
+def test_only_the_registry_names_the_properties():
+    """A property may name another property of the same folder."""
+    names = re.compile(r"checks\.properties\.(?!property\b|property_registry\b)\w+")
+    package = pathlib.Path(export.__file__).parent
+    found = [
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if names.search(path.read_text()) and path.parent.name != "properties"
+    ]
+    assert found == []

@@ -1,0 +1,32 @@
+"""The property "masks": every mask reaches the layers that use it."""
+
+from collections.abc import Sequence
+
+from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.model.lost_masks import LostMask, lost_masks
+from keras_norm.export.results.artifact_result import PropertyResult
+
+
+class Masks(Property[Sequence[LostMask]]):
+    """Every mask in the Keras model reaches the layers that would use it.
+
+    A lost mask is not a failure: the files compute what the model computes.
+    """
+
+    name = "masks"
+    meaning = "a layer reads padding as data, because it does not receive the mask"
+    advice = "Give the mask to the layer in its call, as mask=."
+
+    def applies_to(self, subject: Subject) -> bool:
+        """Return whether the Keras model loses a mask."""
+        return subject.model is not None and bool(lost_masks(subject.model))
+
+    def measure(self, subject: Subject) -> Sequence[LostMask]:
+        """List the masks that do not reach a layer which would use them."""
+        assert subject.model is not None
+        return lost_masks(subject.model)
+
+    def judge(self, measured: Sequence[LostMask], tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+        advice = " ".join(dict.fromkeys(mask.advice for mask in measured))
+        return self.differs("; ".join(mask.description for mask in measured), advice)

@@ -1,0 +1,77 @@
+"""Give advice on an artifact that could not run, or whose outputs differ from the Keras model.
+
+Each property of the check has its own advice. One rule decides how a report shows a measurement
+(docs/design/verdicts.md).
+"""
+
+from collections.abc import Iterator
+
+from keras_norm.export.compare.input_cases import is_edge
+from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
+from keras_norm.export.results.check_result import Finding
+
+RUN_ADVICE = "Correct the cause that the message names, or export the model again."
+VALUES_ADVICE = "Export the model again: the outputs are not the outputs of this model."
+
+
+def advise_on_outputs(result: ArtifactResult, is_explained: bool) -> Iterator[Finding]:
+    """Yield the cause of an error and the cause of wrong outputs, with advice.
+
+    Args:
+        result: the result of an artifact; the result of the Keras model has no outputs.
+        is_explained: whether a property has failed that explains wrong outputs.
+    """
+    if result.error is not None:
+        yield Finding(result.name, result.error, RUN_ADVICE)
+    wrong = [
+        (case, comparison)
+        for output in result.outputs
+        for case, comparison in zip(output.cases, output.comparisons, strict=True)
+        if not comparison
+    ]
+    if result.first_difference is not None and not is_explained:
+        yield _describe_cause(result, result.first_difference, [case for case, _ in wrong])
+    elif wrong and not is_explained:
+        yield Finding(result.name, wrong[0][1].description, VALUES_ADVICE)
+
+
+def _describe_cause(result: ArtifactResult, first: FirstDifference, wrong: list[str]) -> Finding:
+    """Return the finding on wrong outputs whose cause is known; `wrong` names the test inputs."""
+    needed = result.atol_needed
+    accept = "" if needed is None else f" (it needs atol {needed:.2g})"
+    if first.is_rounding:
+        advice = f"Check at the lengths that you serve (lengths=), or give an atol{accept}."
+        return Finding(result.name, first.reason, advice)
+    layer = "is not known" if first.layer is None else f"is {first.layer!r}"
+    observation = (
+        f"outputs differ, and the first layer whose output differs {layer}: {first.reason}"
+    )
+    advice = _advise_on_layer(result, first, accept)
+    if wrong and all(map(is_edge, wrong)):
+        observation = (
+            f"the outputs are right for all samples of the data, but not for {wrong[0]}: "
+            f"{observation}"
+        )
+        advice += (
+            " A norm of equal values magnifies rounding errors: use keras_norm.LayerNormalization, "
+            "which magnifies them least, or a larger epsilon."
+        )
+    return Finding(result.name, observation, advice)
+
+
+def _advise_on_layer(result: ArtifactResult, first: FirstDifference, accept: str) -> str:
+    """Return the advice on wrong outputs of one layer; `accept` names the atol that passes."""
+    if result.quantized:
+        labels = "" if result.metrics else "give labels= and "
+        return f"Quantize less, or {labels}judge the file by its metric{accept}."
+    if first.stale:
+        return "Export the model again: the file was made from other weights or another model."
+    if first.stale is False and first.layer is not None:
+        return (
+            f"Correct the layer {first.layer!r}: its exported graph and the Keras layer compute "
+            "different outputs."
+        )
+    return (
+        "Export this model again and check the new file; or accept the difference between the "
+        f"outputs{accept}."
+    )
