@@ -30,7 +30,7 @@ with quiet_native_logs():  # TensorFlow writes to the terminal when it is import
 
     import keras_norm
     from keras_norm.export import RunnerError, Step, VerificationError, export_tflite, open_runner
-    from keras_norm.export.runtimes import worker_protocol as protocol
+    from keras_norm.export.runtimes import channel
     from keras_norm.export.runtimes.worker_process import WorkerProcess
 
 QUANTIZE = ("float16", "dynamic", "int8")
@@ -210,7 +210,7 @@ def measure_tensorflow(task: Task, model: keras.Model, folder: pathlib.Path) -> 
     module.read = list(traced.variables)
     tf.saved_model.save(module, str(saved_model), signatures={"serving_default": traced})
     calibration = folder / "calibration"
-    calibration.write_bytes(protocol.pack_arrays({"x": task.x_train[:REPRESENTATIVE]}))
+    calibration.write_bytes(channel.pack({"x": task.x_train[:REPRESENTATIVE]}))
     accuracies, costs = [f"{_accuracy(expected, task):.1%}"], ["-"]
     for quantize in STEP_QUANTIZE:
         path = folder / f"{task.name} {quantize} by TensorFlow.tflite"

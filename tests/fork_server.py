@@ -21,7 +21,7 @@ def listen(listener: socket.socket) -> None:
     servers: dict[bytes, socket.socket] = {}
     while listener in select.select([listener, sys.stdin], [], [])[0]:
         with listener.accept()[0] as connection:
-            message, files, _, _ = socket.recv_fds(connection, 8192, 4)
+            message, files, _, _ = socket.recv_fds(connection, 8192, 3)
         script, _, folder = message.partition(b"\0")
         if script not in servers:
             ours, theirs = socket.socketpair()
@@ -47,7 +47,7 @@ def serve(script: pathlib.Path) -> None:
     load = runpy.run_path(str(script))["load"]
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the watching processes
     while True:
-        folder, files, _, _ = socket.recv_fds(requests, 4096, 4)
+        folder, files, _, _ = socket.recv_fds(requests, 4096, 3)
         if not folder:
             return
         if os.fork() == 0:
@@ -61,17 +61,17 @@ def watch(load: Any, folder: bytes, files: list[int]) -> None:
     import worker_protocol as protocol
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    *streams, ended = files
+    connection, stderr, ended = files
     worker = os.fork()
     if worker == 0:
         os.close(ended)
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
+        os.dup2(stderr, 1)
+        os.dup2(stderr, 2)
         os.chdir(folder)
+        sys.argv = ["worker", str(connection)]
         protocol.serve(load)
         os._exit(0)
-    for stream in (0, *streams):
+    for stream in (0, connection, stderr):
         os.close(stream)
     os.write(ended, struct.pack("i", worker))
     _, status = os.waitpid(worker, 0)

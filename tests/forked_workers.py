@@ -8,7 +8,6 @@ one fork server. After its imports, a forked worker behaves like a started worke
 import contextlib
 import os
 import pathlib
-import select
 import signal
 import socket
 import struct
@@ -27,34 +26,30 @@ start_process = worker_process.start
 ADDRESS = "KERAS_NORM_FORK_SERVER"
 
 
-def start(script: pathlib.Path, stderr: Any, temporary: str) -> Any:
-    """Start a worker as `worker_process.start` does, but fork it for the package's scripts."""
-    if script.parent.parent != FORMATS or ADDRESS not in os.environ:
-        return start_process(script, stderr, temporary)
-    return Fork(script, stderr)
+def start(command: Any, environment: Any, connection: Any, stderr: Any, new_session: bool) -> Any:
+    """Start a process as `worker_process.start` does, but fork the workers of the package."""
+    if pathlib.Path(command[0]).parents[1:2] != (FORMATS,) or ADDRESS not in os.environ:
+        return start_process(command, environment, connection, stderr, new_session)
+    return Fork(command[0], connection, stderr)
 
 
 class Fork:
-    """A forked worker, with the methods and streams of `subprocess.Popen` that callers use."""
+    """A forked worker, with the methods of `subprocess.Popen` that `worker_process` calls."""
 
-    def __init__(self, script: pathlib.Path, stderr: Any) -> None:
-        (stdin, to), (of, stdout), (status, ended) = os.pipe(), os.pipe(), os.pipe()
+    def __init__(self, script: str, connection: Any, stderr: Any) -> None:
+        status, ended = os.pipe()
         message = b"\0".join(map(os.fsencode, (script, os.getcwd())))
         with socket.socket(socket.AF_UNIX) as server:
             server.connect(os.environ[ADDRESS])
-            socket.send_fds(server, [message], [stdin, stdout, stderr.fileno(), ended])
-        for sent in (stdin, stdout, ended):
-            os.close(sent)
-        self.stdin, self.stdout = os.fdopen(to, "wb"), os.fdopen(of, "rb")
+            socket.send_fds(server, [message], [connection.fileno(), stderr.fileno(), ended])
+        os.close(ended)
         self._status = os.fdopen(status, "rb")
         self._pid = self._read_int()
         self._code: int | None = None
 
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self) -> int:
         """Wait for the exit status, which is negative after a signal."""
         if self._code is None:
-            if not select.select([self._status], [], [], timeout)[0]:
-                raise subprocess.TimeoutExpired("worker", timeout or 0.0)
             self._code = self._read_int()
             self._status.close()
         return self._code

@@ -14,7 +14,7 @@ PATH = ROOT / "keras_norm_verify.py"
 # Source files in the order of the code, and the names to copy; () copies a whole file.
 SOURCES = {
     "keras_norm/typing.py": ("Array", "Arrays", "Json"),
-    "export/runtimes/worker_protocol.py": ("run_over_time",),
+    "export/runtimes/over_time.py": ("run_over_time",),
     "export/printable.py": (),
     "export/golden_cases/golden_cases.py": (),
     "export/golden_cases/golden_cases_parser.py": (),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from keras_norm.export.printable import MAX_PRINTED, printable
-from keras_norm.export.runtimes.worker_protocol import run_over_time
+from keras_norm.export.runtimes.over_time import run_over_time
 from keras_norm.typing import Array, Arrays
 
 VERSION = 1

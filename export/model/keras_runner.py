@@ -2,7 +2,9 @@
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 import keras
 import tensorflow as tf
@@ -11,15 +13,17 @@ from keras_norm.export import signature
 from keras_norm.export.compare.arrays import to_numpy
 from keras_norm.export.errors import one_line
 from keras_norm.export.runtimes.runner import Runner
+from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
-from keras_norm.typing import Arrays
+from keras_norm.typing import Array, Arrays, Tensor
 
 
 class KerasRunner(Runner):
-    """Run a Keras model in memory, in inference mode, as `model.predict` does.
+    """Run a Keras model in memory, in inference mode, as `model.predict` does on its backend.
 
-    A model with `TimeDistributed` runs eagerly: in a graph with a dynamic time dimension, Keras'
-    `TimeDistributed` returns wrong outputs.
+    On TensorFlow, a model with `TimeDistributed` runs eagerly: in a graph with a dynamic time
+    dimension, Keras' `TimeDistributed` returns wrong outputs. JAX multiplies matrices in full
+    float32 precision here. On GPUs and TPUs its default is coarser.
 
     Args:
         model: a functional or a built sequential model.
@@ -34,14 +38,31 @@ class KerasRunner(Runner):
     def __init__(self, model: keras.Model) -> None:
         self.inputs = signature.input_specs(model)
         self.model = model
-        function = signature.named_function(lambda x: signature.call(model, x), self.inputs)
-        self._function = function.get_concrete_function()
-        self._outputs = self._function.structured_outputs
-        self._is_eager = any(
-            isinstance(layer, keras.layers.TimeDistributed) for _, layer in named_layers(model)
-        )
+        self._seconds = 0.0
+        self._on_tensorflow = keras.backend.backend() == "tensorflow"
+        if self._on_tensorflow:
+            function = signature.named_function(lambda x: signature.call(model, x), self.inputs)
+            self._function = function.get_concrete_function()
+            self._outputs = self._function.structured_outputs
+            self._is_eager = any(
+                isinstance(layer, keras.layers.TimeDistributed) for _, layer in named_layers(model)
+            )
+        else:
+            self._named = NamedModel(model)
 
     def _run(self, inputs: Arrays) -> Arrays:
+        start = time.perf_counter()
+        if self._on_tensorflow:
+            outputs = self._run_on_tensorflow(inputs)
+        else:
+            with _full_precision():
+                outputs = self._named.predict_on_batch(inputs)
+        # JAX sorts the outputs of a compiled function by name.
+        arrays = {name: to_numpy(outputs[name]) for name in signature.output_names(self.model)}
+        self._seconds = time.perf_counter() - start
+        return arrays
+
+    def _run_on_tensorflow(self, inputs: Arrays) -> dict[str, Tensor]:
         tensors = {n: tf.cast(a, self.inputs[n].dtype) for n, a in inputs.items()}
         try:
             if self._is_eager:
@@ -60,28 +81,76 @@ class KerasRunner(Runner):
                     f"the Keras model returns the shape {tuple(tensor.shape)} for the output "
                     f"{name!r}; expected {tuple(self._outputs[name].shape)}"
                 )
-        return {name: to_numpy(tensor) for name, tensor in outputs.items()}
+        return dict(outputs)
 
     @property
     def variables_read(self) -> set[int]:
-        """Return the `id` of every variable that the model reads."""
+        """Return the `id` of every variable that the model reads on TensorFlow."""
         return {id(variable) for variable in self._function.graph.variables}
 
     def variable_digests(self) -> dict[str, str]:
-        """Return a digest of each weight by name, without seeds and metrics."""
-        return digest_variables(self.model.weights)
+        """Return the SHA-256 digest of each weight by its number and path, without metrics."""
+        return {
+            f"{k}: {weight.path}": hashlib.sha256(to_numpy(weight).tobytes()).hexdigest()
+            for k, weight in enumerate(self.model.weights)
+        }
+
+    def layer_outputs(self, inputs: Arrays) -> dict[str, list[Array]]:
+        """Return the outputs of each layer; see the function `layer_outputs`."""
+        return layer_outputs(self.model, inputs)
+
+    def seconds(self) -> float:
+        """Return the seconds of the last run."""
+        return self._seconds
 
     def close(self) -> None:
         """Do nothing, because the caller owns the model."""
 
 
-def digest_variables(variables: Sequence[keras.Variable]) -> dict[str, str]:
-    """Return the SHA-256 digest of each variable's values, by the variable's number and path."""
-    arrays = [keras.ops.convert_to_numpy(variable) for variable in variables]
-    return {
-        f"{k}: {variable.path}": hashlib.sha256(array.tobytes()).hexdigest()
-        for k, (variable, array) in enumerate(zip(variables, arrays, strict=True))
-    }
+class NamedModel(keras.Model):
+    """A model with a dict of inputs by name, which returns a dict of outputs by name.
+
+    Args:
+        model: a functional or a built sequential model.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        super().__init__()
+        self.named = model
+        self.built = True
+        self.run_eagerly = model.run_eagerly
+
+    def call(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the outputs of the model by name."""
+        return signature.call(self.named, inputs)
+
+
+def layer_outputs(model: keras.Model, inputs: Arrays) -> dict[str, list[Array]]:
+    """Return the outputs of every layer of a model in inference mode, in topological order.
+
+    Args:
+        model: a functional or a built sequential model.
+        inputs: arrays by input name.
+
+    Returns:
+        Arrays by the name of the layer. The second call of a layer has the name "dense (2)".
+    """
+    nodes = nodes_in_order(model)
+    every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
+    # JAX compiles each operation of an eager call: to compile the model is faster. On TensorFlow a
+    # single eager call is faster.
+    every.run_eagerly = keras.backend.backend() == "tensorflow"
+    tensors = [inputs[name] for name in signature.input_specs(model)]
+    with _full_precision():
+        outputs = every.predict_on_batch(tensors)
+    counts: Counter[str] = Counter()
+    found = {}
+    for node, tensors in zip(nodes, outputs, strict=True):
+        name = str(node.operation.name)
+        counts[name] += 1
+        number = f" ({counts[name]})" if counts[name] > 1 else ""
+        found[name + number] = [to_numpy(tensor) for tensor in tensors]
+    return found
 
 
 @contextlib.contextmanager
@@ -93,3 +162,13 @@ def restored_variables(model: keras.Model) -> Iterator[None]:
     finally:
         for variable, value in zip(model.variables, before, strict=True):
             variable.assign(value)
+
+
+def _full_precision() -> contextlib.AbstractContextManager[None]:
+    """Return a context in which JAX multiplies float32 matrices in float32."""
+    if keras.backend.backend() != "jax":
+        return contextlib.nullcontext()
+    import jax
+
+    precision: contextlib.AbstractContextManager[None] = jax.default_matmul_precision("float32")
+    return precision

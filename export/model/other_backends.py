@@ -9,10 +9,9 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 import keras
 
@@ -20,12 +19,8 @@ from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.model.keras_runner import restored_variables
 from keras_norm.export.model.portable_values import PortableValues
-from keras_norm.export.model.tensorflow_process import (
-    PROCESS,
-    Settings,
-    portable_error,
-)
-from keras_norm.export.runtimes.worker_process import cause_of_death
+from keras_norm.export.model.tensorflow_process import PROCESS, PickleChannel, Settings
+from keras_norm.export.runtimes.worker_process import ChildProcess
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -38,10 +33,11 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 # The program of the child process. It finds modules where this process finds them.
 PROGRAM = """
-import pickle, sys
-sys.path[:] = pickle.load(sys.stdin.buffer)
+import multiprocessing.connection, sys
+connection = multiprocessing.connection.Connection(int(sys.argv[1]))
+sys.path[:] = connection.recv()
 from keras_norm.export.model.tensorflow_process import main
-main()
+main(connection)
 """
 # Seconds that the child process has for its cleanup after an interrupt, twice. The command line
 # gives an interrupted cleanup 5 seconds.
@@ -88,7 +84,7 @@ def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Argume
     return run
 
 
-class TensorFlowProcess(contextlib.AbstractContextManager["TensorFlowProcess"]):
+class TensorFlowProcess(ChildProcess):
     """A child process with the TensorFlow backend, which runs one function of this package.
 
     The process uses no GPU, because the backend of this process may hold the GPU's memory. It
@@ -96,28 +92,18 @@ class TensorFlowProcess(contextlib.AbstractContextManager["TensorFlowProcess"]):
     """
 
     def __init__(self) -> None:
-        # Models, and the temporary files of the child process, which may be killed.
-        self._folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
-        self._values = PortableValues(pathlib.Path(self._folder.name))
-        self._warned: dict[object, object] = {}
-        # The process writes to this file until the end, so a `with` block cannot open it.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = subprocess.Popen(
+        super().__init__(
             # With -P the first lines of the program import nothing from the working directory.
-            [sys.executable, "-P", "-c", INTERRUPTIBLE + PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            env={
-                **os.environ,
-                "KERAS_BACKEND": "tensorflow",
-                "CUDA_VISIBLE_DEVICES": "-1",
-                "TMPDIR": self._folder.name,
-            },
+            ["-P", "-c", INTERRUPTIBLE + PROGRAM],
+            {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
             # Ctrl-C in a terminal interrupts this process only, which interrupts the child once: a
             # second interrupt would end the cleanup.
-            start_new_session=True,
+            interruptible=False,
         )
+        # The folder also has the saved models.
+        self._values = PortableValues(pathlib.Path(self.folder.name))
+        self._channel = PickleChannel(self.connection, self)
+        self._warned: dict[str | tuple[str, type[Warning], int], int] = {}
 
     def call(
         self, module: str, name: str, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -141,68 +127,42 @@ class TensorFlowProcess(contextlib.AbstractContextManager["TensorFlowProcess"]):
             logging.getLogger("keras_norm.export").getEffectiveLevel(),
         )
         try:
-            self._send(sys.path)
-            self._send(tuple(settings))
-            self._send((module, name, self._values.convert(args), self._values.convert(kwargs)))
-            while True:
-                kind, *content = self._receive()
-                if kind in ("result", "error"):
-                    break
-                getattr(self, f"_on_{kind}")(*content)
+            call = module, name, self._values.convert(args), self._values.convert(kwargs)
+            self.connection.send(sys.path)
+            kind, content = self._channel.call("run", settings, pickle.dumps(call))
+        except (EOFError, ConnectionError):
+            cause = self.cause_of_death()
+            memory = ". The computer may have too little memory" if "SIGKILL" in cause else ""
+            raise RunnerError(f"{PROCESS} {cause}{memory}") from None
         except BaseException:
             self._interrupt()
             raise
         if kind == "error":
             error, trace = content
             raise error from RuntimeError(f"in {PROCESS}:\n{trace}")
-        return content[0]
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()  # the process needs no orderly shutdown
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            with contextlib.suppress(BrokenPipeError):
-                cast(Any, stream).close()
-        self._stderr.close()
-        self._folder.cleanup()
-
-    def _send(self, message: object) -> None:
-        # If the process has died, `_receive` raises an error.
-        with contextlib.suppress(BrokenPipeError):
-            stdin = cast(Any, self._process.stdin)
-            stdin.write(pickle.dumps(message))
-            stdin.flush()
-
-    def _receive(self) -> Any:
-        try:
-            return pickle.load(cast(Any, self._process.stdout))
-        except (EOFError, pickle.UnpicklingError):
-            cause = cause_of_death(self._process.wait(), self._stderr)
-            memory = ". The computer may have too little memory" if "SIGKILL" in cause else ""
-            raise RunnerError(f"{PROCESS} {cause}{memory}") from None
+        return content
 
     def _interrupt(self) -> None:
         """Interrupt the child process, so that it removes incomplete files."""
         for _ in range(2):
             if os.name == "posix":
-                self._process.send_signal(signal.SIGINT)
+                self.process.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(CLEANUP)
+                self.process.wait(CLEANUP)
                 return
 
-    def _on_call(self, number: int, args: tuple[object, ...]) -> None:
-        try:
-            result = self._values.convert(self._values.functions[number](*args))
-        except Exception as error:
-            self._send(("error", portable_error(error)))
-        else:
-            self._send(("result", result))
+    def on_call(self, number: int, args: tuple[object, ...]) -> object:
+        """Call a function among the arguments, for the child process."""
+        return self._values.convert(self._values.functions[number](*args))
 
-    def _on_print(self, text: str, is_error: bool) -> None:
+    def on_print(self, text: str, is_error: bool) -> None:
+        """Print the text that the child process prints."""
         print(text, end="", file=sys.stderr if is_error else sys.stdout)
 
-    def _on_log(self, record: logging.LogRecord) -> None:
+    def on_log(self, record: logging.LogRecord) -> None:
+        """Pass a log record of the child process to its logger."""
         logging.getLogger(record.name).handle(record)
 
-    def _on_warning(self, text: str, category: type[Warning], filename: str, line: int) -> None:
-        warnings.warn_explicit(text, category, filename, line, registry=cast(Any, self._warned))
+    def on_warning(self, text: str, category: type[Warning], filename: str, line: int) -> None:
+        """Warn as the child process warns."""
+        warnings.warn_explicit(text, category, filename, line, registry=self._warned)

@@ -10,7 +10,7 @@ import keras
 
 from keras_norm.clone import custom_classes
 from keras_norm.export.errors import one_line
-from keras_norm.export.model.backend_runner import BackendRunner
+from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference_runner import Trained
 from keras_norm.export.model.tensorflow_process import (
     PROCESS,
@@ -19,7 +19,7 @@ from keras_norm.export.model.tensorflow_process import (
     remote_dataset,
 )
 from keras_norm.named_layers import named_layers
-from keras_norm.typing import Arrays, Json, Nest
+from keras_norm.typing import Json, Nest
 
 
 class PortableValues:
@@ -94,17 +94,9 @@ class PortableValues:
                 f'the model "{model.name}" cannot be saved, so it cannot be loaded on TensorFlow: '
                 f"{one_line(error)}"
             ) from error
-        runner = BackendRunner(model)
-
-        def run(inputs: Arrays) -> tuple[Arrays, float]:
-            return runner(inputs), runner.seconds()
-
-        trained = Trained(
-            keras.backend.backend(),
-            self._function(run),
-            self._function(runner.variable_digests),
-            self._function(runner.layer_outputs),
-        )
+        runner = KerasRunner(model)
+        call = self._function(lambda method, *args: getattr(runner, method)(*args))
+        trained = Trained(keras.backend.backend(), call)
         return _LaterCall(
             load_trained, str(path), model.name, _custom_objects(model, path), trained
         )

@@ -2,33 +2,29 @@
 
 import weakref
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import absolute_difference, both_nan, kind_of, largest
-from keras_norm.export.model.backend_runner import BackendRunner, layer_outputs
-from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.keras_runner import KerasRunner, layer_outputs
 from keras_norm.export.runtimes.runner import Runner
-from keras_norm.typing import Array, Arrays
+from keras_norm.typing import Arrays
 
 
 class Trained(NamedTuple):
-    """Functions that run a model in the process that trained it, on another backend.
+    """The process that trained a model, on another backend than this process.
 
     Attributes:
         backend: the backend of that process, such as "jax".
-        run: returns the outputs for inputs by name, and the seconds of the run.
-        variable_digests: returns a digest of each weight by name.
-        layer_outputs: returns the outputs of each layer (`backend_runner.layer_outputs`).
+        call: a function that calls a method of the model's `KerasRunner` in that process. Its
+            arguments are the name of the method and the method's arguments.
     """
 
     backend: str
-    run: Callable[[Arrays], tuple[Arrays, float]]
-    variable_digests: Callable[[], dict[str, str]]
-    layer_outputs: Callable[[Arrays], dict[str, list[Array]]]
+    call: Callable[..., Any]
 
 
 # Models of this process that were trained in another process, on another backend.
@@ -43,7 +39,7 @@ class TrainedRunner(Runner):
 
     Attributes:
         model: the model of this process, which runs on TensorFlow.
-        trained: the functions that run the model in the other process.
+        trained: the process that trained the model.
     """
 
     name = "Keras"
@@ -53,19 +49,18 @@ class TrainedRunner(Runner):
         self.inputs = signature.input_specs(model)
         self.model = model
         self.trained = TRAINED[model]
-        self._seconds = 0.0
 
     def _run(self, inputs: Arrays) -> Arrays:
-        outputs, self._seconds = self.trained.run(inputs)
+        outputs: Arrays = self.trained.call("__call__", inputs)
         return outputs
 
     def seconds(self) -> float:
         """Return the seconds of the last run, without the transfers between the processes."""
-        return self._seconds
+        return float(self.trained.call("seconds"))
 
     def variable_digests(self) -> dict[str, str]:
         """Return a digest of each weight by name, without seeds and metrics."""
-        return self.trained.variable_digests()
+        return dict(self.trained.call("variable_digests"))
 
     def find_other_layer(self, inputs: Arrays, share: float) -> str | None:
         """Return the name of the first layer that computes other outputs on TensorFlow, or None.
@@ -74,7 +69,7 @@ class TrainedRunner(Runner):
             inputs: arrays by input name.
             share: the tolerance, relative to the largest output of a layer.
         """
-        trained = self.trained.layer_outputs(inputs)
+        trained = self.trained.call("layer_outputs", inputs)
         for name, outputs in layer_outputs(self.model, inputs).items():
             for expected, actual in zip(trained.get(name, ()), outputs, strict=False):
                 if kind_of(actual) != "float" or actual.shape != expected.shape:
@@ -97,6 +92,4 @@ def reference_runner(model: keras.Model) -> Runner:
     Raises:
         ValueError: as for `keras_norm.export.signature.input_specs`.
     """
-    if model in TRAINED:
-        return TrainedRunner(model)
-    return KerasRunner(model) if keras.backend.backend() == "tensorflow" else BackendRunner(model)
+    return TrainedRunner(model) if model in TRAINED else KerasRunner(model)

@@ -29,7 +29,7 @@ from keras_norm.export.model.layer_timestep import (
 )
 from keras_norm.export.model.reference import Reference, make_reference
 from keras_norm.export.model.verification_inputs import long_case
-from keras_norm.export.runtimes.worker_protocol import run_over_time
+from keras_norm.export.runtimes.over_time import run_over_time
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
 from keras_norm.keras_internals import SHAPE_CHECK

@@ -1,17 +1,7 @@
 """Run a function of this package on TensorFlow for a parent process with another Keras backend.
 
-The parent process sends pickled messages to stdin: the fields of `Settings`, and then a call
-(module, name of the function, positional arguments, keyword arguments). This process sends pickled
-messages (kind, content) to the parent process:
-
-    kind       content                               the parent process
-    call       number of a function, arguments       calls the function; replies (kind, content)
-                                                     of the kind result or error
-    print      text, whether it belongs to stderr    writes the text
-    log        a `logging.LogRecord`                 passes the record to the logger
-    warning    text, category, file, line            warns
-    result     the result of the call                returns it; this is the last message
-    error      an exception, its traceback           raises it; this is the last message
+The parent process calls `TensorFlowFunctions.run` over a `PickleChannel`. This process calls the
+methods of `other_backends.TensorFlowProcess` whose names begin with "on_".
 """
 
 import importlib
@@ -20,22 +10,41 @@ import logging
 import os
 import pickle
 import sys
-import threading
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, NamedTuple
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
 import keras
 
 from keras_norm.export.errors import first_line, one_line
 from keras_norm.export.model.reference_runner import TRAINED, Trained
+from keras_norm.export.runtimes.channel import Channel, end_with_parent
 from keras_norm.export.signature import TensorSpec
 from keras_norm.keras_internals import reason
 from keras_norm.typing import Nest
 
 PROCESS = "the TensorFlow process of keras_norm.export"
+
+
+class PickleChannel(Channel):
+    """A channel between two processes of this package, whose messages are pickles."""
+
+    @staticmethod
+    def dumps(message: object) -> bytes:
+        """Encode a message."""
+        return pickle.dumps(message)
+
+    @staticmethod
+    def loads(message: bytes) -> Any:
+        """Decode a message."""
+        return pickle.loads(message)
+
+    @staticmethod
+    def describe_error(error: Exception) -> tuple[Exception, str]:
+        """Return the error, or one that pickle can read, and its traceback."""
+        return portable_error(error), traceback.format_exc()
 
 
 class Settings(NamedTuple):
@@ -54,36 +63,8 @@ class Settings(NamedTuple):
     log_level: int
 
 
-class Parent:
-    """The connection to the parent process."""
-
-    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes]) -> None:
-        self._incoming, self._outgoing = incoming, outgoing
-        self._lock = threading.RLock()
-
-    def receive(self) -> Any:
-        """Return the next message of the parent process."""
-        return pickle.load(self._incoming)
-
-    def send(self, kind: str, *content: object) -> None:
-        """Send a message; the table of this module lists the kinds."""
-        message = pickle.dumps((kind, *content))
-        with self._lock:
-            self._outgoing.write(message)
-            self._outgoing.flush()
-
-    def call(self, number: int, args: tuple[object, ...]) -> Any:
-        """Call a function of the parent process, and return its result or raise its error."""
-        with self._lock:
-            self.send("call", number, args)
-            kind, content = self.receive()
-        if kind == "error":
-            raise content
-        return content
-
-
-# The connection that `main` opens.
-parent: Parent
+# The channel to the parent process, which `main` opens.
+parent: PickleChannel
 
 
 class RemoteFunction:
@@ -102,7 +83,10 @@ class RemoteFunction:
 
     def __call__(self, *args: object) -> Any:
         """Call the function in the parent process."""
-        return parent.call(self.number, args)
+        kind, content = parent.call("on_call", self.number, args)
+        if kind == "error":
+            raise content[0]
+        return content
 
 
 class RemoteDataset:
@@ -200,7 +184,7 @@ class _Printed(io.TextIOBase):
         self._is_error = is_error
 
     def write(self, text: str) -> int:
-        parent.send("print", text, self._is_error)
+        parent.notify("on_print", text, self._is_error)
         return len(text)
 
 
@@ -209,7 +193,7 @@ class _Logged(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         record.msg, record.args, record.exc_info = record.getMessage(), None, None
-        parent.send("log", record)
+        parent.notify("on_log", record)
 
 
 def _warn(
@@ -221,7 +205,7 @@ def _warn(
     line: str | None = None,
 ) -> None:
     """Send a warning to the parent process, whose filters decide what happens."""
-    parent.send("warning", str(message), category, filename, lineno)
+    parent.notify("on_warning", str(message), category, filename, lineno)
 
 
 def _apply(settings: Settings) -> None:
@@ -236,26 +220,33 @@ def _apply(settings: Settings) -> None:
     warnings.showwarning = _warn
 
 
-def _end_with(process: int) -> None:
-    """End this process soon after its parent process ends, also if the parent was killed."""
-    while os.getppid() == process:
-        time.sleep(1.0)
-    os._exit(1)
+class TensorFlowFunctions:
+    """The function of this process that its parent process calls."""
+
+    def run(self, settings: Settings, call: bytes) -> object:
+        """Run a function of this package, and return its result.
+
+        Args:
+            settings: settings of the parent process.
+            call: pickle of the function's module, its name, its positional arguments and its
+                keyword arguments. To read it may load models.
+        """
+        _apply(settings)
+        module, name, args, kwargs = pickle.loads(call)
+        return getattr(importlib.import_module(module), name)(*args, **kwargs)
 
 
-def main() -> None:
-    """Run the function that the parent process sends, and send its result or its error."""
+def main(connection: "Connection[Any, Any]") -> None:
+    """Run the function that the parent process calls.
+
+    Args:
+        connection: the connection to the parent process.
+    """
     global parent
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    parent = Parent(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
-    os.dup2(2, 1)  # native libraries print to stderr, because stdout has the messages
+    end_with_parent()
+    parent = PickleChannel(connection, TensorFlowFunctions())
     sys.stdout, sys.stderr = _Printed(False), _Printed(True)
     try:
-        _apply(Settings(*parent.receive()))
-        module, name, args, kwargs = parent.receive()
-        function = getattr(importlib.import_module(module), name)
-        parent.send("result", function(*args, **kwargs))
-    except Exception as error:
-        parent.send("error", portable_error(error), traceback.format_exc())
+        parent.serve()
     except KeyboardInterrupt:
         os._exit(1)

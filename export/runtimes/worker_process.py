@@ -1,6 +1,5 @@
-"""Start a worker process, send requests to it, and report its failures as `RunnerError`."""
+"""Start child processes, call their functions, and report their failures as `RunnerError`."""
 
-import contextlib
 import os
 import pathlib
 import re
@@ -8,12 +7,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
-from typing import IO, Protocol, cast
+from multiprocessing.connection import Connection, Pipe
+from typing import IO, Any, Self
 
 from keras_norm.export.errors import RunnerError, first_line
-from keras_norm.export.runtimes import worker_protocol as protocol
+from keras_norm.export.runtimes.channel import Channel
 from keras_norm.typing import Array, Arrays, Json
 
 FORMATS = pathlib.Path(__file__).parents[1] / "formats"
@@ -27,20 +26,58 @@ CONVERSION_SECONDS = 1800.0
 LOG_LINE = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the following)")
 
 
-class Process(Protocol):
-    """Protocol for the members of `subprocess.Popen` that `WorkerProcess` uses."""
+class ChildProcess:
+    """A Python process that this process starts, connects to, and kills.
 
-    stdin: IO[bytes]
-    stdout: IO[bytes]
+    Args:
+        command: arguments of Python, before the file number of the connection.
+        environment: environment variables that differ from this process'.
+        interruptible: whether Ctrl-C in a terminal interrupts the process too.
+    """
 
-    def kill(self) -> None:
-        """Kill the process."""
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], interruptible: bool = True
+    ) -> None:
+        # TensorFlow writes temporary files while it traces a model, and a killed process does not
+        # delete them. The process writes them to this folder, which `close` deletes.
+        self.folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
+        # The process writes to this file until `close`, so a `with` block cannot open it.
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
+        self.connection, theirs = Pipe()
+        environment = {**os.environ, **environment, "TMPDIR": self.folder.name}
+        self.process = start(command, environment, theirs, self._stderr, not interruptible)
+        theirs.close()
 
-    def wait(self) -> int:
-        """Wait until the process ends; return its exit status, negative if a signal ended it."""
+    def cause_of_death(self) -> str:
+        """Wait for the end of the process and describe its cause: "was killed by SIGKILL".
+
+        The last line that the process wrote follows, unless it is a log line.
+        """
+        status = self.process.wait()
+        cause = f"ended with status {status}"
+        if status < 0:
+            cause = f"was killed by {signal.Signals(-status).name}"
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").splitlines()
+        causes = [line for line in lines if line.strip() and not LOG_LINE.match(line)]
+        return cause + (f": {causes[-1]}" if causes else "")
+
+    def close(self) -> None:
+        """Kill the process, which needs no orderly shutdown. A second call has no effect."""
+        self.process.kill()  # `kill` has no effect on a process that has ended
+        self.process.wait()
+        self.connection.close()
+        self._stderr.close()
+        self.folder.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
+class WorkerProcess(ChildProcess):
     """A child process that runs a worker script, such as the script that runs TFLite files.
 
     The script is started by path, so that it imports neither this package nor Keras. The script's
@@ -58,12 +95,12 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self.timeout = timeout
-        # TensorFlow writes temporary files while it traces a model, and a killed worker does not
-        # delete them. The worker writes them to this folder, which `close` deletes.
-        self._folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
-        # The worker writes to this file until `close`, so a `with` block cannot open it.
-        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
-        self._process = start(FORMATS / script, self._stderr, self._folder.name)
+        # The script imports modules of this folder. PYTHONSAFEPATH would hide the modules in the
+        # script's folder.
+        folders = [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        path = os.pathsep.join(filter(None, folders))
+        super().__init__([str(FORMATS / script)], {"PYTHONPATH": path, "PYTHONSAFEPATH": ""})
+        self._channel = Channel(self.connection)
 
     def load(self, options: Mapping[str, Json]) -> Json:
         """Load or convert a model in the worker; return the reply, such as the input shapes.
@@ -78,118 +115,71 @@ class WorkerProcess(contextlib.AbstractContextManager["WorkerProcess"]):
                 closed.
         """
         try:
-            return self.request("load", options=options)[0]
+            return self.call("load", dict(options))
         except BaseException:
             self.close()
             raise
 
     def run(self, arrays: Mapping[str, Array]) -> Arrays:
         """Run the worker's loaded model on inputs by name, and return its outputs by name."""
-        return self.request("run", [arrays])[1][0]
+        outputs: Arrays = self.call("run", arrays)
+        return outputs
 
-    def request(
-        self, name: str, cases: Sequence[Mapping[str, Array]] = (), **arguments: Json
-    ) -> tuple[Json, list[Arrays]]:
-        """Send a request to the worker, and return the JSON value and the arrays of the reply.
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Call a method of `worker_protocol.Worker` in the worker, and return its result.
 
         Args:
-            name: name of the request in the table of `worker_protocol`, such as "run".
-            cases: dicts of input arrays by name.
-            **arguments: further arguments of the request, which JSON can store.
+            name: name of the method, such as "run".
+            *arguments: its arguments: what JSON can store, arrays, and lists and dicts of arrays.
 
         Raises:
-            RunnerError: the worker failed, died, or took too long.
+            RunnerError: the method raised an error, or the worker died, or it took too long.
         """
-        if self._process.stdin.closed:
+        if self.connection.closed:
             raise RunnerError(f"{self._subject}: the runner is closed")
-        expired = threading.Event()
-
-        def give_up() -> None:
-            expired.set()
-            self._process.kill()
-
-        timer = threading.Timer(self.timeout, give_up)
-        timer.start()
         try:
-            # If the worker has died, `read_message` returns None, which raises an error below.
-            with contextlib.suppress(BrokenPipeError):
-                message = {"request": name, "arguments": arguments}
-                protocol.write_message(self._process.stdin, message, cases)
-            reply = protocol.read_message(self._process.stdout)
+            kind, content = self._channel.call(name, *arguments, timeout=self.timeout)
+        except TimeoutError:
+            self.process.kill()
+            raise RunnerError(
+                f"{self._subject}: the worker process did not reply within {self.timeout:g} s"
+            ) from None
+        except (EOFError, ConnectionError):
+            raise RunnerError(
+                f"{self._subject}: the worker process {self.cause_of_death()}"
+            ) from None
         # Close the worker after an interrupt: the next call would read the late reply of this call.
         except BaseException:
             self.close()
             raise
-        finally:
-            timer.cancel()
-        if expired.is_set():
-            raise RunnerError(
-                f"{self._subject}: the worker process did not reply within {self.timeout:g} s"
-            )
-        if reply is None:
-            cause = cause_of_death(self._process.wait(), self._stderr)
-            raise RunnerError(f"{self._subject}: the worker process {cause}")
-        header, outputs = reply
-        if (text := header.get("error")) is not None:
-            raise RunnerError(f"{self._subject}: {first_line(text) or 'unknown error'}", text)
-        return header["report"], outputs
-
-    def close(self) -> None:
-        """Kill the worker, which needs no orderly shutdown. A second call has no effect."""
-        self._process.kill()  # `kill` has no effect on a process that has ended
-        self._process.wait()
-        # Closing stdin flushes its buffer, which fails because the worker has ended.
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.stdout.close()
-        self._stderr.close()
-        self._folder.cleanup()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        if kind == "error":
+            raise RunnerError(f"{self._subject}: {first_line(content) or 'unknown error'}", content)
+        return content
 
 
-def cause_of_death(status: int, stderr: IO[bytes]) -> str:
-    """Describe how a process ended, as a predicate: "was killed by SIGKILL".
+def start(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    connection: "Connection[Any, Any]",
+    stderr: IO[bytes],
+    new_session: bool,
+) -> "subprocess.Popen[bytes]":
+    """Start a Python process, which gets the file number of its connection as last argument.
 
     Args:
-        status: exit status of the process; negative if a signal ended it.
-        stderr: the file with the process' stderr. Its last line that is no log line follows.
+        command: the other arguments of Python.
+        environment: the process' environment variables.
+        connection: the process' end of the connection.
+        stderr: file that receives all that the process prints.
+        new_session: whether the process is in a session of its own, which no Ctrl-C interrupts.
     """
-    cause = f"ended with status {status}"
-    if status < 0:
-        cause = f"was killed by {signal.Signals(-status).name}"
-    stderr.seek(0)
-    lines = stderr.read().decode(errors="replace").splitlines()
-    causes = [line for line in lines if line.strip() and not LOG_LINE.match(line)]
-    return cause + (f": {causes[-1]}" if causes else "")
-
-
-def start(script: pathlib.Path, stderr: IO[bytes], temporary: str) -> Process:
-    """Start a worker script as a Python process with pipes for stdin and stdout.
-
-    Args:
-        script: path of the script.
-        stderr: file that receives the script's stderr.
-        temporary: folder for the script's temporary files.
-    """
-    process = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+    number = connection.fileno()
+    return subprocess.Popen(
+        [sys.executable, *command, str(number)],
+        stdin=subprocess.DEVNULL,
+        stdout=stderr,
         stderr=stderr,
-        env=_environment() | {"TMPDIR": temporary},
+        env=environment,
+        pass_fds=[number],
+        start_new_session=new_session,
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    return cast(Process, process)
-
-
-def _environment() -> dict[str, str]:
-    """Return environment variables with which a worker script can import `worker_protocol`.
-
-    PYTHONSAFEPATH is removed: it would hide the modules in the script's folder.
-    """
-    variables = {k: v for k, v in os.environ.items() if k != "PYTHONSAFEPATH"}
-    folders = [str(pathlib.Path(__file__).parent), *filter(None, [variables.get("PYTHONPATH")])]
-    return variables | {"PYTHONPATH": os.pathsep.join(folders)}

@@ -1,43 +1,26 @@
-"""Exchange messages with a worker process, which runs an exported file, over stdin and stdout.
+"""Carry out the calls of the parent process in a worker script, which runs or converts a file.
 
-A message has a JSON object and any number of dicts of arrays. Two lengths precede the JSON object
-and the arrays, in eight bytes each (little-endian). This module depends on NumPy only, because a
-worker must not import Keras or this package.
-
-The runner sends a request with arguments. The worker replies with a report (a JSON value), with
-arrays, or with both:
-
-    request            arguments                             reply
-    load               options; replaces the loaded model    report: input names, shapes and dtypes
-    run                inputs                                outputs
-    stream             whole sequences and other inputs      outputs; see `run_over_time`
-    threads            several dicts of inputs               report and arrays; see `run_at_once`
-    modules                                                  report: the imported modules
-    variable_digests                                         report: digests of the variables
-    seconds                                                  report: duration of the last call
-
-If a request fails, the reply is an error text. If `load` fails, the worker also ends.
+Worker scripts import this module by its path. It depends on NumPy only, because a worker must
+import neither Keras nor this package.
 """
 
 import concurrent.futures
-import io
 import itertools
-import json
-import os
-import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from channel import Channel, Json, end_with_parent
+from over_time import run_over_time
 
 # The types of `keras_norm.typing`, which a worker cannot import.
 Array: TypeAlias = npt.NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
-Json: TypeAlias = Any
 Options: TypeAlias = dict[str, Json]
 Run = Callable[[Arrays], Arrays]
 
@@ -56,101 +39,66 @@ class Loaded(NamedTuple):
     variable_digests: Callable[[], dict[str, str]] = dict
 
 
-def write_message(
-    stream: IO[bytes], header: Mapping[str, Json], cases: Sequence[Mapping[str, Array]] = ()
-) -> None:
-    """Write one message to a stream, and flush the stream.
+class Worker:
+    """The functions of a worker process, which its parent process calls.
 
     Args:
-        stream: the stream to write to.
-        header: a dict that JSON can store.
-        cases: dicts of arrays by name.
+        load: a function of the worker script, from options to a `Loaded` or a tuple of its fields.
     """
-    text = json.dumps({**header, "cases": len(cases)}).encode()
-    arrays = pack_arrays(
-        {f"{i}:{name}": a for i, case in enumerate(cases) for name, a in case.items()}
-    )
-    stream.write(struct.pack("<QQ", len(text), len(arrays)) + text)
-    stream.write(arrays)
-    stream.flush()
 
+    def __init__(self, load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
+        self._load = load
+        self._loaded = Loaded(None)
+        self._seconds = 0.0
 
-def read_message(stream: IO[bytes]) -> tuple[dict[str, Json], list[Arrays]] | None:
-    """Read one message that `write_message` wrote; return None at the end of the stream."""
-    lengths = stream.read(16)
-    if len(lengths) < 16:
-        return None
-    length, rest = struct.unpack("<QQ", lengths)
-    text, arrays = stream.read(length), stream.read(rest)
-    if len(arrays) < rest:
-        return None
-    header = json.loads(text)
-    cases: list[Arrays] = [{} for _ in range(header.pop("cases"))]
-    for numbered, array in unpack_arrays(arrays).items():
-        number, _, name = numbered.partition(":")
-        cases[int(number)][name] = array
-    return header, cases
+    def load(self, options: Options) -> Json:
+        """Load or convert a model, in place of the model loaded before; return its report."""
+        self._loaded = Loaded(*self._load(options))
+        return self._loaded.report
 
+    def run(self, inputs: Arrays) -> Arrays:
+        """Run the loaded model."""
+        start = time.perf_counter()
+        outputs = self._run(inputs)
+        self._seconds = time.perf_counter() - start
+        return {name: np.asarray(array) for name, array in outputs.items()}
 
-def pack_arrays(arrays: Mapping[str, Array]) -> bytes:
-    """Encode named arrays as .npz, which `unpack_arrays` reads without pickle.
+    def run_over_time(self, sequences: Arrays, others: Arrays, states: Sequence[str]) -> Arrays:
+        """Run the loaded single-step model on whole sequences; see the function `run_over_time`."""
+        start = time.perf_counter()
+        outputs: Arrays = run_over_time(self._run, sequences, others, states)
+        length = next(iter(sequences.values())).shape[1]
+        self._seconds = (time.perf_counter() - start) / length
+        return outputs
 
-    The names are stored in a separate array, because `np.savez` rejects names such as "file". A
-    bfloat16 array is stored as float32 (exact), because .npz does not support bfloat16. An array of
-    bytes objects, which is text, is stored as bytes of fixed width.
-    """
-    # A worker cannot import `keras_norm.export.compare.arrays.to_numpy`, so this function
-    # repeats the conversion of bfloat16 to float32.
-    values = [np.asarray(a) for a in arrays.values()]
-    values = [a.astype(np.float32) if a.dtype.name == "bfloat16" else a for a in values]
-    values = [a.astype(np.bytes_) if a.dtype.kind == "O" else a for a in values]
-    buffer = io.BytesIO()
-    np.savez(buffer, np.array(list(arrays), dtype=np.str_), *values)
-    return buffer.getvalue()
+    def run_at_once(
+        self, cases: Sequence[Arrays], threads: int, seconds: float
+    ) -> tuple[int, list[Arrays], list[Arrays]]:
+        """Run the loaded model on many threads at once; see the function `run_at_once`."""
+        return run_at_once(self._run, cases, threads, seconds)
 
+    def seconds(self) -> float:
+        """Return the duration of the last run, or of a timestep of the last run over time."""
+        return self._seconds
 
-def unpack_arrays(payload: bytes) -> Arrays:
-    """Decode named arrays that `pack_arrays` encoded."""
-    with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
-        names, *values = (archive[f"arr_{i}"] for i in range(len(archive.files)))
-    return dict(zip(names.tolist(), values, strict=True))
+    def variable_digests(self) -> dict[str, str]:
+        """Return a digest of each variable of the loaded model by name."""
+        return self._loaded.variable_digests()
 
+    def modules(self) -> list[str]:
+        """Return the names of the imported top-level modules."""
+        return sorted({name.partition(".")[0] for name, module in sys.modules.items() if module})
 
-def run_over_time(
-    run: Callable[[Arrays], Mapping[str, Array]],
-    sequences: Arrays,
-    others: Arrays,
-    states: Sequence[str],
-) -> Arrays:
-    """Call `run` once for every timestep, each time with the states of the previous call.
-
-    Args:
-        run: the single-step model, a function from input arrays to output arrays.
-        sequences: inputs with a time axis, (batch, time, ...), all of equal length.
-        others: inputs without a time axis: the initial states, and inputs that are equal at every
-            timestep.
-        states: names of the states.
-
-    Returns:
-        Every output after each timestep, (batch, time, ...), without the states.
-
-    Raises:
-        ValueError: the outputs lack a state.
-    """
-    (length,) = {array.shape[1] for array in sequences.values()}
-    steps: list[Arrays] = []
-    for t in range(length):
-        outputs = run({name: array[:, t] for name, array in sequences.items()} | others)
-        if missing := set(states) - outputs.keys():
-            raise ValueError(f"the outputs lack the state {', '.join(sorted(missing))}")
-        others = others | {name: outputs[name] for name in states}
-        steps.append({n: np.asarray(a) for n, a in outputs.items() if n not in states})
-    return {name: np.stack([step[name] for step in steps], axis=1) for name in steps[0]}
+    @property
+    def _run(self) -> Run:
+        if self._loaded.run is None:
+            raise ValueError("the worker has loaded no model that runs")
+        return self._loaded.run
 
 
 def run_at_once(
     run: Run, cases: Sequence[Arrays], threads: int, seconds: float
-) -> tuple[int, list[Arrays]]:
+) -> tuple[int, list[Arrays], list[Arrays]]:
     """Call `run` on many threads at once, with several different inputs, to test concurrency.
 
     Args:
@@ -160,8 +108,8 @@ def run_at_once(
         seconds: duration of the test. Every thread calls `run` at least once.
 
     Returns:
-        (calls, extremes). `calls` is the number of calls. `extremes` has the lowest output values
-        of every case, and after them the highest output values of every case, one dict per case.
+        (calls, lowest, highest). `calls` is the number of calls. `lowest` and `highest` have one
+        dict per case: the lowest and highest value of each output element over all calls.
     """
     barrier, lock = threading.Barrier(threads), threading.Lock()
     lowest: list[Arrays] = [{} for _ in cases]
@@ -184,67 +132,14 @@ def run_at_once(
 
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:
         calls = sum(pool.map(call_repeatedly, range(threads)))
-    return calls, [*lowest, *highest]
+    return calls, lowest, highest
 
 
 def serve(load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
-    """Run a worker: read requests from stdin, and write replies to stdout, until stdin ends.
+    """Run a worker until its parent process ends it. The last argument is its connection's file.
 
     Args:
-        load: a function from the options of the request `load` to a `Loaded`. An exception in
-            `load` or in `run` is sent as an error text.
+        load: see `Worker`.
     """
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    requests = sys.stdin.buffer
-    replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # prints of libraries go to stderr, because stdout has the messages
-
-    model = Loaded(None)
-    seconds = 0.0
-
-    def reply_to(
-        request: str, arguments: dict[str, Json], cases: list[Arrays]
-    ) -> tuple[Json, list[Arrays]]:
-        """Carry out a request to the worker; return the JSON value and the arrays of the reply."""
-        nonlocal model, seconds
-        if request == "load":
-            model = Loaded(*load(arguments["options"]))
-            return model.report, []
-        if request == "modules":
-            return sorted({n.partition(".")[0] for n, m in sys.modules.items() if m}), []
-        if request == "variable_digests":
-            return model.variable_digests(), []
-        if request == "seconds":
-            return seconds, []
-        if model.run is None:
-            raise ValueError(
-                f'the request "{request}" needs a loaded model. Send the request "load" first'
-            )
-        if request == "threads":
-            return run_at_once(model.run, cases, **arguments)
-        start, calls = time.perf_counter(), 1
-        if request == "stream":
-            sequences, others = cases
-            calls = next(iter(sequences.values())).shape[1]
-            outputs = run_over_time(model.run, sequences, others, arguments["states"])
-        else:
-            outputs = model.run(*cases)
-        seconds = (time.perf_counter() - start) / calls
-        return None, [outputs]
-
-    while (message := read_message(requests)) is not None:
-        header, cases = message
-        try:
-            report, outputs = reply_to(header["request"], header["arguments"], cases)
-            write_message(replies, {"report": report}, outputs)
-        except Exception as error:
-            write_message(replies, {"error": str(error) or type(error).__name__})
-            if header["request"] == "load":
-                return
-
-
-def _end_with(parent: int) -> None:
-    """End this worker soon after its parent process ends, also if the parent was killed."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
+    end_with_parent()
+    Channel(Connection(int(sys.argv[-1])), Worker(load)).serve()

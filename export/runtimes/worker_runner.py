@@ -111,26 +111,23 @@ class WorkerRunner(Runner):
         }
         arrays = convert_inputs({**sequences, **others}, specs, self.name)
         parts = [{name: arrays[name] for name in part} for part in (sequences, others)]
-        return self.worker.request("stream", parts, states=list(states))[1][0]
+        outputs: Arrays = self.worker.call("run_over_time", *parts, list(states))
+        return outputs
 
     def signatures(self) -> list[str]:
         """Return the names of the signatures that the runner can run."""
         return [self.signature_name]
 
-    def modules(self) -> set[str]:
-        """Return the top-level Python modules that the worker has imported."""
-        return set(self.worker.request("modules")[0])
-
     def variable_digests(self) -> dict[str, str]:
         """Return a hash of each variable's value by name; {} if the runtime hides its variables."""
-        return dict(self.worker.request("variable_digests")[0])
+        return dict(self.worker.call("variable_digests"))
 
     def seconds(self) -> float:
         """Return the seconds of the last run; after `run_over_time`, the mean of all timesteps.
 
         The worker measures the time, without the messages to and from the worker.
         """
-        return float(self.worker.request("seconds")[0])
+        return float(self.worker.call("seconds"))
 
     def close(self) -> None:
         """End the worker process."""

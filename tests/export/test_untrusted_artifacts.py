@@ -49,7 +49,7 @@ def test_the_command_and_its_workers_import_no_module_of_the_working_directory(t
     model.save(tmp_path / "model.keras")
     export_tflite(model, tmp_path / "model.tflite")
     np.save(tmp_path / "x.npy", X)
-    for name in ("json", "keras", "numpy", "worker_protocol"):
+    for name in ("json", "keras", "numpy", "channel", "worker_protocol"):
         (tmp_path / f"{name}.py").write_text("open('imported', 'w')")
     command = pathlib.Path(sys.executable).with_name("keras-norm")
     arguments = ["check", "model.keras", "model.tflite", "--data", "x.npy"]

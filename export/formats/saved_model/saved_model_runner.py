@@ -75,8 +75,8 @@ class CApiRunner(SavedModelRunner):
             ValueError, RunnerError: as `__call__`.
         """
         arrays = [convert_inputs(case, self.inputs, self.name) for case in cases]
-        calls, spans = self.worker.request("threads", arrays, threads=threads, seconds=seconds)
-        return calls, spans[: len(cases)], spans[len(cases) :]
+        calls, lowest, highest = self.worker.call("run_at_once", arrays, threads, seconds)
+        return calls, lowest, highest
 
 
 def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tuple[str, str, int]]:

@@ -15,7 +15,7 @@ from keras_norm.export.formats.tflite.integer_ops import rewrite_for_integers
 from keras_norm.export.formats.tflite.tflite_loop import INTEGER_FUNCTIONS, TFLITE_FUNCTIONS
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.single_step import Step
-from keras_norm.export.runtimes import worker_protocol as protocol
+from keras_norm.export.runtimes import channel
 from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Json
@@ -94,7 +94,7 @@ def convert_model(
             rewrite_for_integers(saved_model, INTEGERS[quantize])
             arrays, batch = calibration_data(samples, step if step_only else None, quantize)
             calibration = folder / "calibration"
-            calibration.write_bytes(protocol.pack_arrays(arrays))
+            calibration.write_bytes(channel.pack(arrays))
             options["calibration"] = {"path": str(calibration), "batch": batch}
         try:
             in_float32: list[tuple[str, str]] = converter.load(options)["float32"]

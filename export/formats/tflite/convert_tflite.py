@@ -3,6 +3,7 @@
 import pathlib
 from collections.abc import Iterator
 
+import channel
 import float_ops
 import tensorflow as tf
 import worker_protocol as protocol
@@ -52,7 +53,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 def calibration(path: str, batch: int) -> Iterator[protocol.Arrays]:
     """Yield the inputs by name, `batch` samples at a time, from a file of packed arrays."""
-    arrays = protocol.unpack_arrays(pathlib.Path(path).read_bytes())
+    arrays = channel.unpack(pathlib.Path(path).read_bytes())
     for start in range(0, len(next(iter(arrays.values()))), batch):
         yield {name: array[start : start + batch] for name, array in arrays.items()}
 

@@ -15,14 +15,12 @@ from keras_norm.export.model import other_backends
 from keras_norm.export.model.other_backends import TensorFlowProcess, runs_on_tensorflow
 from tests.export import models, text_models
 
-# A program that reads all messages. `send` sends a message.
+# A program that receives the call. `send` sends a message.
 PROGRAM = """
-import os, pickle, sys, time, warnings, logging
-receive = lambda: pickle.load(sys.stdin.buffer)
-def send(*message):
-    sys.stdout.buffer.write(pickle.dumps(message))
-    sys.stdout.buffer.flush()
-path, settings, call = receive(), receive(), receive()
+import os, pickle, sys, time, warnings, logging, multiprocessing.connection
+parent = multiprocessing.connection.Connection(int(sys.argv[1]))
+send = lambda *message: parent.send(message)
+path, (kind, name, (settings, call)) = parent.recv(), parent.recv()
 """
 
 
@@ -56,37 +54,44 @@ def test_the_process_imports_no_module_of_the_working_directory(run, tmp_path, m
 
 
 def test_the_process_receives_the_call(run):
-    assert run("send('result', call)") == ("a.module", "name", (1,), {"b": [2]})
+    lines = "send('result', pickle.loads(call))"
+    assert run(lines) == ("a.module", "name", (1,), {"b": [2]})
 
 
 def test_an_error_keeps_its_type_and_message_and_has_the_traceback_as_its_cause(run):
     with pytest.raises(FileExistsError, match=r"^it exists$") as caught:
-        run("send('error', FileExistsError('it exists'), 'line 7')")
+        run("send('error', (FileExistsError('it exists'), 'line 7'))")
     assert "line 7" in str(caught.value.__cause__)
 
 
 def test_printed_text_is_printed(run, capsys):
-    run("send('print', 'out', False); send('print', 'err', True); send('result', None)")
+    lines = """
+    send("notice", "on_print", ("out", False))
+    send("notice", "on_print", ("err", True))
+    send("result", None)
+    """
+    run(lines)
     assert capsys.readouterr() == ("out", "err")
 
 
 def test_warnings_reach_the_caller_once(run):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
-        run("[send('warning', 'text', UserWarning, 'f.py', 3) for _ in '12']; send('result', 0)")
+        message = "send('notice', 'on_warning', ('text', UserWarning, 'f.py', 3))"
+        run(f"{message}; {message}; send('result', 0)")
     assert [str(each.message) for each in caught] == ["text"]
 
 
 def test_log_records_reach_the_logger(run, caplog):
     record = "logging.makeLogRecord({'name': 'keras_norm.export', 'levelno': 30, 'msg': 'text'})"
-    run(f"send('log', {record}); send('result', 0)")
+    run(f"send('notice', 'on_log', ({record},)); send('result', 0)")
     assert [(each.name, each.levelno, each.message) for each in caplog.records] == [
         ("keras_norm.export", logging.WARNING, "text")
     ]
 
 
 def test_the_process_calls_functions_of_the_caller(run):
-    lines = "send('call', 0, (3,)); send('result', receive())"
+    lines = "send('call', 'on_call', (0, (3,))); send('result', parent.recv())"
     assert run(lines, lambda x: x + 1) == ("result", 4)
 
 
@@ -94,7 +99,9 @@ def test_an_error_of_a_function_of_the_caller_is_sent(run):
     def fail(x):
         raise KeyError(x)
 
-    kind, error = run("send('call', 0, (3,)); send('result', receive())", fail)
+    kind, (error, _) = run(
+        "send('call', 'on_call', (0, (3,))); send('result', parent.recv())", fail
+    )
     assert (kind, type(error), error.args) == ("error", KeyError, (3,))
 
 
@@ -117,7 +124,7 @@ def test_an_interrupt_lets_the_process_clean_up(run, tmp_path):
     file.touch()
     lines = f"""
     try:
-        send("call", 0, ())
+        send("call", "on_call", (0, ()))
         time.sleep(60)
     finally:
         os.remove({str(file)!r})
@@ -134,7 +141,7 @@ def test_a_process_that_ignores_the_interrupt_is_killed(run, monkeypatch):
     monkeypatch.setattr(other_backends, "CLEANUP", 0.1)
     lines = """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    send("call", 0, ())
+    send("call", "on_call", (0, ()))
     time.sleep(60)
     """
     start = time.monotonic()

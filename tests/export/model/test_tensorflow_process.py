@@ -29,7 +29,7 @@ def test_an_error_that_pickle_cannot_read_keeps_its_name_and_message(error):
     assert str(found) == f"{type(error).__name__}: text"
 
 
-TRAINED_ON_JAX = Trained("jax", *[lambda *_: None] * 3)
+TRAINED_ON_JAX = Trained("jax", lambda *_: None)
 
 
 def test_a_module_that_cannot_be_imported_is_named():

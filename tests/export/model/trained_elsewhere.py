@@ -3,16 +3,14 @@
 import keras
 import numpy as np
 
-from keras_norm.export.model.backend_runner import BackendRunner
+from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference_runner import TRAINED, Trained
 
 
 def trained_on_jax(model: keras.Model, elsewhere: keras.Model | None = None) -> keras.Model:
     """Register `elsewhere`, by default the model itself, as the model on JAX."""
-    run = BackendRunner(elsewhere or model)
-    TRAINED[model] = Trained(
-        "jax", lambda inputs: (run(inputs), 0.25), run.variable_digests, run.layer_outputs
-    )
+    run = KerasRunner(elsewhere or model)
+    TRAINED[model] = Trained("jax", lambda method, *args: getattr(run, method)(*args))
     return model
 
 

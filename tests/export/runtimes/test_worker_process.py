@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.runtimes import worker_protocol as protocol
+from keras_norm.export.runtimes import channel
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 
-FOLDER = str(pathlib.Path(protocol.__file__).parent)
+FOLDER = str(pathlib.Path(channel.__file__).parent)
 
 ECHO = f"""
 import sys, time
@@ -86,9 +86,9 @@ def test_a_killed_worker_leaves_no_temporary_files(tmp_path):
 
 def test_the_worker_reports_the_duration_of_its_last_run(echo):
     echo.run({"doze": 1})
-    assert 0.05 <= echo.request("seconds")[0] < 0.5
+    assert 0.05 <= echo.call("seconds") < 0.5
     echo.run({"fine": 1})
-    assert 0.0 < echo.request("seconds")[0] < 0.05
+    assert 0.0 < echo.call("seconds") < 0.05
 
 
 def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
@@ -99,12 +99,12 @@ def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
 
 
 def test_an_interrupted_call_closes_the_worker(tmp_path, monkeypatch):
-    def interrupted(stream):
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     with start(tmp_path) as worker:
         with monkeypatch.context() as patched:
-            patched.setattr(protocol, "read_message", interrupted)
+            patched.setattr(channel.Channel, "loads", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 worker.run({"file": 1})
         with pytest.raises(RunnerError, match="the runner is closed"):
@@ -112,21 +112,22 @@ def test_an_interrupted_call_closes_the_worker(tmp_path, monkeypatch):
 
 
 def test_threads_call_at_the_same_time_and_all_get_outputs(echo):
-    calls, (lowest, highest) = echo.request("threads", [{"alive": 1}], threads=8, seconds=0.1)
+    calls, (lowest,), (highest,) = echo.call("run_at_once", [{"alive": 1}], 8, 0.1)
     assert calls >= 8
     assert 1 <= lowest["alive"] < highest["alive"] <= 8
 
 
 def test_the_outputs_of_threads_are_sorted_by_case(echo):
     cases = [{"file": np.array([k, -k])} for k in range(3)]
-    calls, spans = echo.request("threads", cases, threads=4, seconds=0)
+    calls, *spans = echo.call("run_at_once", cases, 4, 0)
     assert calls == 4  # one for each thread, however short the time
-    np.testing.assert_array_equal([span["file"] for span in spans], 2 * [c["file"] for c in cases])
+    for span in spans:
+        np.testing.assert_array_equal([y["file"] for y in span], [c["file"] for c in cases])
 
 
 def test_an_error_in_a_thread_fails_the_call(echo):
     with pytest.raises(RunnerError, match=r"^the echo: first line$"):
-        echo.request("threads", [{"fine": 1}, {"fail": 1}], threads=2, seconds=0)
+        echo.call("run_at_once", [{"fine": 1}, {"fail": 1}], 2, 0)
 
 
 def test_a_crash_is_reported_with_the_signal_and_the_error_line(tmp_path):
@@ -149,15 +150,18 @@ def test_a_worker_that_does_not_reply_is_killed(tmp_path):
 
 PARENT = f"""
 import subprocess, sys, time
+from multiprocessing.connection import Pipe
 sys.path.insert(0, {FOLDER!r})
-import numpy
-import worker_protocol as protocol
+from channel import Channel
 
-worker = subprocess.Popen([sys.executable, "script.py"], stdin=-1, stdout=-1)
-protocol.write_message(worker.stdin, {{"request": "load", "arguments": {{"options": None}}}})
-protocol.read_message(worker.stdout)
-hang = {{"hang": numpy.ones(1)}}
-protocol.write_message(worker.stdin, {{"request": "run", "arguments": {{}}}}, [hang])
+ours, theirs = Pipe()
+number = theirs.fileno()
+command = [sys.executable, "script.py", str(number)]
+subprocess.Popen(command, pass_fds=[number], stdout=subprocess.DEVNULL)
+theirs.close()
+parent = Channel(ours)
+parent.call("load", None)
+parent.notify("run", {{"hang": 1}})
 print("at work", flush=True)
 time.sleep(60)
 """

@@ -1,38 +1,31 @@
-"""`BackendRunner` runs on every backend; these tests run it on TensorFlow."""
-
 import keras
 import numpy as np
 
-from keras_norm.export.model.backend_runner import BackendRunner, layer_outputs
-from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm.export.model.keras_runner import KerasRunner, NamedModel, layer_outputs
 from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(3, 5, 3)).astype("float32")
 
 
-def test_outputs_equal_predict_and_have_the_names_of_the_export():
-    model = models.tagger()
-    data = models.tagger_data(2, 5)
-    outputs = BackendRunner(model)(data)
-    assert list(outputs) == ["echo", "mean", "tags_all"]
-    models.assert_same(outputs, KerasRunner(model)(data))
-
-
-def test_the_model_keeps_its_own_predict():
-    model = models.recurrent()
-    BackendRunner(model)({"x": X})
+def test_on_other_backends_predict_gives_the_outputs_by_their_names_in_files():
+    """Run `NamedModel` on TensorFlow; tests/export/test_jax.py runs it on JAX."""
+    model, data = models.tagger(), models.tagger_data(2, 5)
+    outputs = NamedModel(model).predict_on_batch(data)
     assert model.predict_function is None
+    expected = KerasRunner(model)(data)
+    assert list(expected) == ["echo", "mean", "tags_all"]
+    models.assert_same(outputs, expected)
 
 
 def test_seconds_are_those_of_the_last_run():
-    run = BackendRunner(models.dense())
+    run = KerasRunner(models.dense())
     run({"x": np.ones((1, 3))})
     assert run.seconds() > 0.0
 
 
 def test_digests_change_with_a_weight():
     model = models.dense()
-    run = BackendRunner(model)
+    run = KerasRunner(model)
     before = run.variable_digests()
     model.set_weights([weight + 1 for weight in model.get_weights()])
     changed = [name for name, digest in run.variable_digests().items() if digest != before[name]]
@@ -40,9 +33,8 @@ def test_digests_change_with_a_weight():
 
 
 def test_outputs_of_all_layers_are_in_order():
-    model = models.recurrent()
-    found = layer_outputs(model, {"x": X})
-    expected = KerasRunner(model)({"x": X})
+    run = KerasRunner(models.recurrent())
+    found, expected = run.layer_outputs({"x": X}), run({"x": X})
     assert list(found) == ["hidden", "y"]
     for name, (output,) in found.items():
         np.testing.assert_allclose(output, expected[name], rtol=0, atol=1e-6)
