@@ -14,7 +14,6 @@ from keras_norm.export.checks.data_comparison import DataComparison, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.checks.explain_differences import excuse_rounding, explain_differences
 from keras_norm.export.checks.judge import Judge
-from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.checks.properties.property_registry import (
     PROPERTIES,
@@ -23,8 +22,7 @@ from keras_norm.export.checks.properties.property_registry import (
     measure_properties,
 )
 from keras_norm.export.checks.subject import Subject, open_subjects
-from keras_norm.export.checks.train_inference_gap import judge_gap
-from keras_norm.export.compare.merge import merge
+from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.model.keras_runner import restored_variables
 from keras_norm.export.model.other_backends import runs_on_tensorflow
@@ -154,10 +152,12 @@ def check(
             next(run_batches(first, plan.run, plan.batch))
         with open_subjects(found, plan) as subjects:
             progress.step("comparing the outputs")
-            comparison = DataComparison(
-                model, plan.run, ModelClone(model), subjects, rtol, plan.batch
-            )
-            measured = merge(map(comparison, parts))
+            meter = GapMeter(model)
+            comparison = DataComparison(model, plan.run, meter, subjects, rtol, plan.batch)
+            for part in parts:
+                comparison.add(part)
+            measured = comparison.measured
+            gap, advice = meter.judge(measured.samples, plan.samples.length, max_gap)
             judge = Judge(plan, measured, rtol, atol)
             judge.require_comparison()
             checked = [_check_artifact(subject, judge, progress) for subject in subjects]
@@ -171,7 +171,6 @@ def check(
         if not explains_outputs(keras_result):
             results = explain_differences(model, results, plan, comparison.worst)
         notes = [note for known in PROPERTIES for note in known.make_notes(model, results)]
-    gap, advice = judge_gap(model, measured.gap, measured.samples, plan.samples.length, max_gap)
     unmeasured = [gap.reason] if gap.verdict == "not measured" else []
     return Report(
         model.name,

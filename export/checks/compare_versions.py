@@ -14,15 +14,13 @@ from keras_norm.export.checks.data_comparison import Batch, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.compare.arrays import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH
-from keras_norm.export.compare.merge import merge_results
+from keras_norm.export.compare.prediction_changes import PredictionChanges
 from keras_norm.export.compare.samples import is_whole
-from keras_norm.export.compare.version_differences import changes, threshold
 from keras_norm.export.formats.format_registry import format_of, open_runner
 from keras_norm.export.model.keras_runner import KerasRunner, restored_variables
 from keras_norm.export.model.load_model import load_model
 from keras_norm.export.model.reference_runner import TrainedRunner, reference_runner
 from keras_norm.export.report.version_report import VersionReport
-from keras_norm.export.results.version_comparison import OutputChange
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
@@ -101,45 +99,26 @@ def compare_versions(
     with contextlib.ExitStack() as stack:
         opened = [_open_version(version, stack) for version in (old, *new)]
         (old_name, before), *others = _run_whole_sequences(opened)
-        found: list[tuple[OutputChange, ...]] = [() for _ in others]
+        found: list[dict[str, PredictionChanges]] = [{} for _ in others]
         is_model = isinstance(old, keras.Model) or _is_keras_path(old)
-        parts = Data(before.inputs, data, labels, ordered=is_model)
-        thresholds = _find_thresholds(before, parts, batch_size)
-        for part in parts:
+        for part in Data(before.inputs, data, labels, ordered=is_model):
             for batch in run_batches(part, before, batch_size):
-                expected, rows = batch.cut(batch.row_outputs), batch.case.rows
-                for k, (name, run) in enumerate(others):
+                for (name, run), changes in zip(others, found, strict=True):
                     actual = batch.cut(_run_version(name, run, batch))
-                    changed = changes(expected, actual, batch.labels, thresholds, rows, part.source)
-                    found[k] = tuple(map(merge_results, found[k], changed)) or changed
+                    for output, y in batch.cut(batch.row_outputs).items():
+                        changes.setdefault(output, PredictionChanges(output)).add(
+                            y,
+                            actual[output],
+                            batch.labels.get(output),
+                            batch.case.rows,
+                            part.source,
+                        )
             samples += part.samples.count
     if not samples:
         raise ValueError("The data have no samples. Give at least one sample.")
+    results = (tuple(change.result() for change in changes.values()) for changes in found)
     names = (name for name, _ in others)
-    return VersionReport(old_name, samples, tuple(zip(names, found, strict=True)))
-
-
-def _find_thresholds(run: Runner, data: Data, batch_size: int) -> dict[str, float | None]:
-    """Return the class threshold of each binary output, such as 0.5; None for other outputs.
-
-    An output has no threshold if it predicts a number, or has one value for each class. The
-    threshold is 0.5 only if the output lies between 0 and 1 for all data. Therefore this function
-    reads all data.
-    """
-    found: dict[str, float | None] = {}
-    labeled: set[str] = set()
-    for part in data:
-        for batch in run_batches(part, run, batch_size):
-            outputs = batch.row_outputs
-            if not found:
-                found = {n: threshold(y, batch.labels.get(n)) for n, y in outputs.items()}
-                labeled = {*batch.part_labels}
-            for name in [name for name, above in found.items() if above == 0.5]:
-                if outputs[name].min() < 0.0 or outputs[name].max() > 1.0:
-                    found[name] = 0.0 if name in labeled else None
-            if 0.5 not in found.values():
-                return found
-    return found
+    return VersionReport(old_name, samples, tuple(zip(names, results, strict=True)))
 
 
 def _open_version(

@@ -1,28 +1,25 @@
 """Run all data, one part at a time, through the Keras model and the artifacts."""
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
 
 import keras
 import numpy as np
 
+from keras_norm.export.checks.data_measurements import ArtifactMeasurements, DataMeasurements
 from keras_norm.export.checks.data_reader import Part
-from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.compare.arrays import kind_of, magnitude
-from keras_norm.export.compare.merge import merge
-from keras_norm.export.compare.metrics import count_equal, read_labels, tally
-from keras_norm.export.compare.output_differences import measure
-from keras_norm.export.compare.quantization_tolerance import spreads
+from keras_norm.export.compare.labels import read_labels
+from keras_norm.export.compare.output_differences import measure, merge_measurements
+from keras_norm.export.compare.prediction_changes import PredictionChanges
+from keras_norm.export.compare.quantization_tolerance import add_spreads, spreads
 from keras_norm.export.compare.samples import Case
-from keras_norm.export.compare.text_arrays import to_fixed_width
 from keras_norm.export.compare.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.tolerance_factors import model_precision, timestep_counter
-from keras_norm.export.results.measurements import ArtifactMeasurements, DataMeasurements
 from keras_norm.export.runtimes.runner import Run
 from keras_norm.typing import Arrays
 
@@ -91,19 +88,20 @@ def run_batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
 
 
 class DataComparison:
-    """Measure the differences between artifacts and the Keras model, one part at a time.
+    """Measure the differences between artifacts and the Keras model, one part of data at a time.
 
     An artifact that raised an error is not run again.
 
     Args:
         model: a functional or Sequential model.
         run: the runner of `model`.
-        clone: the clone of `model`.
+        gap: the measurement of the train/inference gap of `model`.
         artifacts: the artifacts to compare with `model`.
         rtol: relative tolerance; None for the tolerance of the values' precision.
         batch: largest batch size.
 
     Attributes:
+        measured: the measurements on all parts so far.
         worst: the batch with the largest difference, and the outputs of the Keras model for it, by
             name of the artifact.
     """
@@ -112,86 +110,90 @@ class DataComparison:
         self,
         model: keras.Model,
         run: Run,
-        clone: ModelClone,
+        gap: GapMeter,
         artifacts: Sequence[Subject],
         rtol: float | None,
         batch: int,
     ) -> None:
-        self.model, self.run, self.artifacts = model, run, artifacts
+        self.model, self.run, self.gap, self.artifacts = model, run, gap, artifacts
         self.rtol, self.batch = rtol, batch
+        self.measured = DataMeasurements(
+            artifacts={each.source.name: ArtifactMeasurements() for each in artifacts}
+        )
         self.worst: dict[str, tuple[Case, Arrays]] = {}
-        self._gap = GapMeter(clone)
         self._largest: dict[str, float] = {}
         self._timesteps = timestep_counter(model)
 
-    def __call__(self, part: Part) -> DataMeasurements:
+    def add(self, part: Part) -> None:
         """Measure the artifacts and the train/inference gap on one part of the data.
 
         Inference mode runs in batches of at most `batch` samples. Training mode runs the whole part
         as one batch, or in batches of the model's static batch size.
         """
-        found: list[DataMeasurements] = []
         labels: Arrays = {}
         for batch in run_batches(part, self.run, self.batch):
-            labels, own = batch.part_labels, batch.cut(batch.row_outputs)
-            found.append(
-                DataMeasurements(
-                    samples=batch.count,
-                    timesteps=self._timesteps(batch.case.inputs),
-                    scales=tuple((name, magnitude(y)) for name, y in batch.outputs.items()),
-                    rows_by_output=_hash_rows(batch),
-                    spreads=spreads(own),
-                    tallies=tally(batch.labels, own, own),
-                    artifacts=tuple(
-                        self._measure(artifact, batch, part.source) for artifact in self.artifacts
-                    ),
-                )
-            )
+            labels = batch.part_labels
+            self._add_reference(batch)
+            for artifact in self.artifacts:
+                self._add_artifact(artifact, batch, part.source)
         for rows, case in part.samples.batches(part.samples.count):
-            batch_labels = {name: y[rows] for name, y in labels.items()}
-            found.append(DataMeasurements(gap=self._gap(case.inputs, batch_labels)))
-        return merge(found)
+            self.gap.add(case.inputs, {name: y[rows] for name, y in labels.items()})
 
-    def _measure(self, artifact: Subject, batch: Batch, source: str) -> ArtifactMeasurements:
+    def _add_reference(self, batch: Batch) -> None:
+        """Measure the outputs of the Keras model for one batch."""
+        found, own = self.measured, batch.cut(batch.row_outputs)
+        found.samples += batch.count
+        found.timesteps = max(found.timesteps, self._timesteps(batch.case.inputs))
+        for name, y in batch.outputs.items():
+            found.scales[name] = max(magnitude(y), found.scales.get(name, 0.0))
+        for name, y in own.items():
+            first = found.first_rows.setdefault(name, y[0])
+            if y.shape[1:] != first.shape or (y != first).any():
+                found.varying.add(name)
+        found.spreads = add_spreads([*found.spreads, *spreads(own)])
+        _add_changes(found.keras, batch, {name: own[name] for name in batch.labels})
+
+    def _add_artifact(self, artifact: Subject, batch: Batch, source: str) -> None:
+        """Run one batch through an artifact, and measure its outputs."""
         name = artifact.source.name
+        found = self.measured.artifacts[name]
         if artifact.runner is None:
-            return ArtifactMeasurements(name, error=artifact.error)
+            found.error = artifact.error
+            return
         try:
             outputs = artifact.runner(batch.case.inputs)
             actual = {name: np.asarray(value) for name, value in outputs.items()}
         # Catch every error, because a runner may raise any error. The artifact's result shows the
         # error, and the check goes on with the other artifacts.
         except Exception as error:
-            artifact.runner, artifact.error = None, one_line(error)
-            return ArtifactMeasurements(name, error=artifact.error)
+            artifact.runner, found.error = None, one_line(error)
+            artifact.error = found.error
+            return
         rtol = self.rtol
         if rtol is None:
             precision = model_precision(self.model, batch.outputs)
             rtol = TOLERANCES[coarsest([artifact.source.precision, precision])]
         measurements = measure(batch.outputs, actual, rtol, batch.case.rows, source)
+        for new in measurements:
+            old = found.outputs.get(new.output)
+            found.outputs[new.output] = new if old is None else merge_measurements(old, new)
         # Divide by the largest absolute output: a difference of 0.1 is small for an output of 1000.
         excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
         largest = max(excesses, default=-1.0)
         if largest > self._largest.get(name, -math.inf):
             self._largest[name], self.worst[name] = largest, (batch.case, batch.outputs)
-        # An output with another shape or kind of dtype than in the Keras model has no metric.
-        kinds = {n: (y.shape, kind_of(y)) for n, y in batch.row_outputs.items()}
-        alike = {n: y for n, y in actual.items() if kinds.get(n) == (y.shape, kind_of(y))}
-        compared = batch.labels, batch.cut(alike), batch.cut(batch.row_outputs)
-        return ArtifactMeasurements(name, measurements, tally(*compared), count_equal(*compared))
+        _add_changes(found, batch, batch.cut(actual))
 
 
-def _hash_rows(batch: Batch) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Hash the first row of each output, and one further row that differs from the first row.
+def _add_changes(found: ArtifactMeasurements, batch: Batch, outputs: Arrays) -> None:
+    """Compare the predictions of a batch with the predictions of the Keras model.
 
-    Two hashes show that an output is not equal for all samples.
+    An output with another shape or kind of dtype than in the Keras model has no predictions.
     """
-    found = []
     for name, y in batch.cut(batch.row_outputs).items():
-        others = y[(y != y[:1]).reshape(len(y), -1).any(axis=1)]
-        rows = [y[0], *others[:1]]
-        # Adding 0 turns -0.0 into 0.0, so that both zeros have one hash.
-        stored = [to_fixed_width(r) if kind_of(y) == "text" else np.asarray(r + 0) for r in rows]
-        hashes = {hashlib.sha256(f"{r.shape}".encode() + r.tobytes()).hexdigest() for r in stored}
-        found.append((name, tuple(sorted(hashes))))
-    return tuple(found)
+        kind, other = kind_of(y), outputs.get(name)
+        if other is None or (y.shape, kind) != (other.shape, kind_of(other)):
+            continue
+        if kind != "text" and y.size:
+            changes = found.changes.setdefault(name, PredictionChanges(name))
+            changes.add(y, other, batch.labels.get(name))

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 
 import numpy as np
 
+from keras_norm.export.checks.data_measurements import ArtifactMeasurements, DataMeasurements
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.checks.properties.property import Tolerances
 from keras_norm.export.checks.subject import Subject
@@ -22,7 +23,6 @@ from keras_norm.export.compare.tolerance import (
     default_tolerance,
 )
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
-from keras_norm.export.results.measurements import ArtifactMeasurements, DataMeasurements
 from keras_norm.export.results.output_comparison import (
     ErrorStatistics,
     Measurement,
@@ -83,7 +83,7 @@ class Judge:
 
     def _scales(self) -> dict[str, float]:
         """Return the largest absolute value of every output, over all data and test inputs."""
-        measured = dict(self.measured.scales)
+        measured = self.measured.scales
         return {n: max(x, measured.get(n, 0.0)) for n, x in self.plan.scales.items()}
 
     def tolerances(self, subject: Subject) -> Tolerances:
@@ -120,7 +120,7 @@ class Judge:
             self.atol,
             properties=properties,
             share=self.share(self.plan.precision),
-            metrics=tuple(tally.metric for tally in self.measured.tallies),
+            metrics=self.measured.keras.metrics,
             cost=subject.cost,
         )
 
@@ -136,7 +136,7 @@ class Judge:
         source = subject.source
         precision = coarsest([source.precision, self.plan.precision])
         tolerances = self.tolerances(subject)
-        on_data = next(m for m in self.measured.artifacts if m.name == source.name)
+        on_data = self.measured.artifacts[source.name]
         return ArtifactResult(
             source.name,
             source.path,
@@ -147,7 +147,7 @@ class Judge:
             properties,
             None if subject.unsafe_ops else on_data.error or subject.error,
             tolerances.share,
-            tuple(tally.metric for tally in on_data.tallies) if subject.cost else (),
+            on_data.metrics if subject.cost else (),
             cost=subject.cost,
             quantized=precision in QUANTIZED and precision != self.plan.precision,
         )
@@ -158,8 +158,8 @@ class Judge:
 
     def _find_constant_outputs(self) -> Iterator[str]:
         """Yield a note for each output that is equal for all samples."""
-        for name, rows in self.measured.rows_by_output:
-            if len(rows) == 1 < self.measured.samples:
+        for name in self.measured.first_rows:
+            if name not in self.measured.varying and self.measured.samples > 1:
                 yield (
                     f"output {name!r} is equal for all {self.measured.samples} samples, so its "
                     "comparison may miss an error: give data for which this output varies"
@@ -205,7 +205,7 @@ class Judge:
         ):
             for result in measure(expected, actual, rtol, case.rows):
                 found.setdefault(result.output, []).append((case.name, result))
-        for result in on_data.outputs:
+        for result in on_data.outputs.values():
             name = f"all {self.measured.samples} samples"
             found.setdefault(result.output, []).append((name, result))
         edge_tolerances: dict[str, Tolerance] = {}
@@ -231,19 +231,15 @@ class Judge:
         """Return the error of each output over all data, and the predictions that changed."""
         deviations = standard_deviations(self.measured.spreads)
         counts = {
-            tally.output: (int(tally.count), int(tally.count - tally.sum))
-            for tally in on_data.agreements
-            if not math.isnan(tally.sum)
+            name: (changes.result().predictions, changes.result().changed)
+            for name, changes in on_data.changes.items()
+            if changes.are_classes
         }
         found = {}
-        for m in on_data.outputs:
+        for m in on_data.outputs.values():
             predictions = counts.get(m.output, (0, 0))
             if m.output in deviations and m.widest is not None:
-                # Round sums to float32, so that they do not depend on the order of the data.
-                rms, deviation = (
-                    float(np.float32(x))
-                    for x in (math.sqrt(m.squared / m.count), deviations[m.output])
-                )
+                rms, deviation = math.sqrt(m.squared / m.count), deviations[m.output]
                 found[m.output] = ErrorStatistics(*predictions, rms, deviation, m.widest)
             elif predictions[0]:
                 found[m.output] = ErrorStatistics(*predictions)

@@ -23,7 +23,7 @@ from keras_norm.export.model.masks import mask_fills, masked_later, why_not_padd
 from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step, trace_step
 from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
-from keras_norm.export.results.measurements import ConstantDifference
+from keras_norm.export.results.constant_difference import ConstantDifference
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays
 

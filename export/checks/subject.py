@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import keras
 
 from keras_norm.export.checks.artifacts import SingleStepRunner
+from keras_norm.export.checks.data_measurements import DataMeasurements
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.errors import RunnerError, UnsafeOpError, one_line
 from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.results.artifact_result import Cost
-from keras_norm.export.results.measurements import DataMeasurements
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 

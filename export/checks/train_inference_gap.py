@@ -1,15 +1,17 @@
 """Measure the train/inference gap: how training mode changes the outputs of a model."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import keras
 import numpy as np
+from keras import ops
 
+from keras_norm.clone import clone_for_statistics
+from keras_norm.export import signature
 from keras_norm.export.checks.gap_findings import FROZEN, advise_on_gap, describe_gap
-from keras_norm.export.checks.model_clone import ModelClone
-from keras_norm.export.compare.arrays import absolute_difference, kind_of, to_float64
-from keras_norm.export.compare.metrics import tally
+from keras_norm.export.compare.arrays import absolute_difference, kind_of, to_float64, to_numpy
+from keras_norm.export.compare.prediction_changes import PredictionChanges
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.tolerance_factors import model_precision
@@ -20,9 +22,8 @@ from keras_norm.export.results.check_result import (
     OutputGap,
     TrainInferenceGap,
 )
-from keras_norm.export.results.measurements import BatchStatistics, GapMeasurements, ModeDifference
 from keras_norm.export.results.output_comparison import largest_known
-from keras_norm.named_layers import batch_norms
+from keras_norm.named_layers import batch_norms, named_layers
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
 from keras_norm.typing import Array, Arrays
 
@@ -30,72 +31,10 @@ from keras_norm.typing import Array, Arrays
 class GapMeter:
     """Run batches in training and inference mode on a clone of the model, with dropout off.
 
-    Args:
-        clone: the clone of the Keras model.
-    """
-
-    def __init__(self, clone: ModelClone) -> None:
-        self.clone = clone
-        self.error: str | None = None
-        try:
-            self.statistics = [StatisticsAccumulator(norm) for _, norm in batch_norms(clone.model)]
-        # Catch every error, because a layer's code may raise any error when the model is cloned.
-        # The check then goes on with the exported files.
-        except Exception as error:
-            self.error = one_line(error)
-
-    def __call__(self, inputs: Arrays, labels: Arrays | None = None) -> GapMeasurements:
-        """Run one batch with training=True and training=False, and compare the outputs.
-
-        Args:
-            inputs: arrays (batch, ...) by input name.
-            labels: labels by output name (`keras_norm.export.compare.metrics.read_labels`), or
-                None. If rows were added to reach a static batch size, the labels of the first rows.
-
-        Returns:
-            The measurements. If the model cannot be rebuilt from its config, or raises in training
-            mode, there are none and `error` has the reason.
-        """
-        if self.error is not None:
-            return GapMeasurements(error=self.error)
-        try:
-            self.clone.restore()
-            for statistics in self.statistics:
-                statistics.reset()
-            inference, training = (self.clone(inputs, mode) for mode in (False, True))
-        except Exception as error:
-            self.error = one_line(error)
-            return GapMeasurements(error=self.error)
-        rows, labels = len(next(iter(inputs.values()))), labels or {}
-        labeled_inference, labeled_training = (
-            {name: outputs[name][: len(y)] for name, y in labels.items()}
-            for outputs in (inference, training)
-        )
-        return GapMeasurements(
-            tuple(
-                _mode_difference(n, rows, y, training[n])
-                for n, y in inference.items()
-                if kind_of(y) != "text"
-            ),
-            tuple(_batch_statistics(k, found) for k, found in enumerate(self.statistics)),
-            tally(labels, labeled_inference, labeled_inference),
-            tally(labels, labeled_training, labeled_inference),
-        )
-
-
-def judge_gap(
-    model: keras.Model,
-    found: GapMeasurements,
-    samples: int,
-    length: int | None = None,
-    max_gap: float | None = None,
-) -> tuple[TrainInferenceGap, tuple[Finding, ...]]:
-    """Compute and judge the train/inference gap from the measurements on all data.
-
-    Every batch runs in training mode on its own, as in training. The gap of an output is the
-    largest difference, and the mean difference, over all elements of all batches. A batch with
-    fewer than half the rows of the largest batch is left out: its statistics are too noisy. The
-    moving statistics are compared with the statistics of all data,
+    The model itself does not change. Every batch runs in training mode on its own, as in training.
+    The gap of an output is the largest difference, and the mean difference, over all elements of
+    all batches. A batch with fewer than half the rows of the largest batch is left out: its
+    statistics are too noisy. The moving statistics are compared with the statistics of all data,
 
     ::
 
@@ -105,38 +44,134 @@ def judge_gap(
     if the inputs of the layer do not depend on the batch statistics of other layers.
 
     Args:
-        model: the Keras model.
-        found: the merged results of `GapMeter` on all parts of the data.
-        samples: number of samples in the data.
-        length: number of timesteps of the data; None without a dynamic time dimension, or if the
-            lengths differ.
-        max_gap: largest difference of any output that passes, or None.
-
-    Returns:
-        (the gap, the advice on it). The verdict is "not measured", with the reason, if a part could
-        not be measured.
+        model: a functional or Sequential model.
     """
-    rounding = TOLERANCES[model_precision(model, {})]
-    error = found.error or ("" if found.outputs else "the model has no outputs of numbers")
-    if error:
-        gap = TrainInferenceGap("not measured", error, max_gap=max_gap)
-        return gap, advise_on_gap(gap, length, rounding)
-    most = max(part.rows for part in found.outputs)
-    outputs: dict[str, list[ModeDifference]] = {}
-    for part in found.outputs:
-        if 2 * part.rows >= most:
-            outputs.setdefault(part.output, []).append(part)
-    gaps = tuple(_output_gap(name, parts) for name, parts in outputs.items())
-    norms = batch_norms(model)
-    layers = tuple(_layer_statistics(*norms[data.index], data) for data in found.layers)
-    metrics = tuple(
-        MetricGap(inference.output, inference.name, inference.metric.value, training.metric.value)
-        for inference, training in zip(found.inference, found.training, strict=True)
-    )
-    gap = TrainInferenceGap("", "", gaps, layers, max_gap, metrics)
-    advice = advise_on_gap(gap, length, rounding)
-    verdict, reason = describe_gap(gap, advice, samples)
-    return dataclasses.replace(gap, verdict=verdict, reason=reason), advice
+
+    def __init__(self, model: keras.Model) -> None:
+        self.model = model
+        self._error: str | None = None
+        # Differences by output and number of rows in the batch.
+        self._differences: dict[tuple[str, int], _Difference] = {}
+        self._metrics: dict[str, PredictionChanges] = {}
+        try:
+            self._clone = clone_for_statistics(model)
+            norms, variables = batch_norms(self._clone), self._clone.non_trainable_variables
+            self._statistics = [StatisticsAccumulator(norm) for _, norm in norms]
+            # The moving statistics and the other variables that training mode changes.
+            self._state = [(v, ops.convert_to_numpy(v)) for v in variables]
+        # Catch every error, because a layer's code may raise any error when the model is cloned.
+        # The check then goes on with the exported files.
+        except Exception as error:
+            self._error = one_line(error)
+
+    def add(self, inputs: Arrays, labels: Arrays | None = None) -> None:
+        """Run one batch with training=True and training=False, and compare the outputs.
+
+        Args:
+            inputs: arrays (batch, ...) by input name.
+            labels: labels by output name (`keras_norm.export.compare.labels.read_labels`), or None.
+                If rows were added to reach a static batch size, the labels of the first rows.
+        """
+        if self._error is not None:
+            return
+        try:
+            for variable, value in self._state:
+                variable.assign(value)
+            inference, training = (self._run(inputs, mode) for mode in (False, True))
+        except Exception as error:
+            self._error = one_line(error)
+            return
+        rows = len(next(iter(inputs.values())))
+        for name, y in inference.items():
+            if kind_of(y) != "text":
+                found = self._differences.setdefault((name, rows), _Difference())
+                found.add(_measure_difference(y, training[name]))
+        for name, y in (labels or {}).items():
+            two = (outputs[name][: len(y)] for outputs in (inference, training))
+            self._metrics.setdefault(name, PredictionChanges(name)).add(*two, y)
+
+    def _run(self, inputs: Arrays, training: bool) -> Arrays:
+        """Return the outputs of the clone, by the output names of the model."""
+        for _, layer in named_layers(self._clone):
+            if getattr(layer, "stateful", False):
+                layer.reset_state()
+        # A clone may have other names for its inputs and outputs; their order does not change.
+        ordered = [inputs[name] for name in signature.input_specs(self.model)]
+        named = dict(zip(signature.input_specs(self._clone), ordered, strict=True))
+        outputs = signature.call(self._clone, named, training=training).values()
+        values = map(to_numpy, map(ops.convert_to_numpy, outputs))
+        return dict(zip(signature.output_names(self.model), values, strict=True))
+
+    def judge(
+        self, samples: int, length: int | None = None, max_gap: float | None = None
+    ) -> tuple[TrainInferenceGap, tuple[Finding, ...]]:
+        """Compute and judge the train/inference gap from the measurements on all data.
+
+        Args:
+            samples: number of samples in the data.
+            length: number of timesteps of the data; None without a dynamic time dimension, or if
+                the lengths differ.
+            max_gap: largest difference of any output that passes, or None.
+
+        Returns:
+            (the gap, the advice on it). The verdict is "not measured", with the reason, if the
+            model cannot be rebuilt from its config, or raised an error in training mode.
+        """
+        rounding = TOLERANCES[model_precision(self.model, {})]
+        if self._error is not None or not self._differences:
+            error = self._error or "the model has no outputs of numbers"
+            gap = TrainInferenceGap("not measured", error, max_gap=max_gap)
+            return gap, advise_on_gap(gap, length, rounding)
+        norms = zip(batch_norms(self.model), self._statistics, strict=True)
+        layers = tuple(_layer_statistics(path, layer, found) for (path, layer), found in norms)
+        pairs = (changes.result().metrics for changes in self._metrics.values())
+        metrics = tuple(
+            MetricGap(inference.output, inference.name, inference.value, training.value)
+            for inference, training in filter(None, pairs)
+        )
+        gap = TrainInferenceGap("", "", tuple(self._output_gaps()), layers, max_gap, metrics)
+        advice = advise_on_gap(gap, length, rounding)
+        verdict, reason = describe_gap(gap, advice, samples)
+        return dataclasses.replace(gap, verdict=verdict, reason=reason), advice
+
+    def _output_gaps(self) -> Iterator[OutputGap]:
+        most = max(rows for _, rows in self._differences)
+        outputs: dict[str, _Difference] = {}
+        for (name, rows), found in self._differences.items():
+            if 2 * rows >= most:
+                outputs.setdefault(name, _Difference()).add(found)
+        for name, found in outputs.items():
+            yield OutputGap(name, found.worst, found.total / found.count, found.scale)
+
+
+@dataclasses.dataclass
+class _Difference:
+    """Differences between training mode and inference mode of one output.
+
+    Attributes:
+        worst: the largest difference over all elements; NaN if any difference is NaN.
+        total: the sum of the differences over all elements.
+        count: number of elements.
+        scale: the largest absolute output in inference mode.
+    """
+
+    worst: float = 0.0
+    total: float = 0.0
+    count: int = 0
+    scale: float = 0.0
+
+    def add(self, other: "_Difference") -> None:
+        self.worst = largest_known((self.worst, other.worst)) or 0.0
+        self.total += other.total
+        self.count += other.count
+        self.scale = max(self.scale, other.scale)
+
+
+def _measure_difference(inference: Array, training: Array) -> _Difference:
+    inference, training = to_float64(inference), to_float64(training)
+    difference = absolute_difference(inference, training)
+    sums = float(difference.max()), float(difference.sum()), difference.size
+    return _Difference(*sums, float(np.abs(inference).max()))
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
@@ -163,37 +198,27 @@ def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
 
 
 def _layer_statistics(
-    path: str, layer: keras.layers.Layer, data: BatchStatistics
+    path: str, layer: keras.layers.Layer, data: StatisticsAccumulator
 ) -> LayerStatistics:
     """Compare the moving statistics of a layer with the statistics of all batches."""
     mean, variance, trained = moving_statistics(layer)
-    reached = data.positions[:, 0] > 0
+    data_mean, data_variance = (np.atleast_2d(to_float64(s)) for s in (data.mean, data.variance))
+    reached = np.atleast_1d(to_float64(data.count)) > 0
     note = _note(layer, trained, reached)
     compared = reached if len(reached) == 1 else trained & reached
     updates, initial_share = _count_updates(layer)
     known = (int(trained.sum()), int(reached.sum()), note, updates, initial_share)
     if not compared.any():
         return LayerStatistics(path, None, None, (None,) * len(mean), *known)
-    distance = (np.abs(data.mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
-    ratio = np.abs(np.log((data.variance + layer.epsilon) / (variance + layer.epsilon)))
+    distance = (np.abs(data_mean - mean) / np.sqrt(variance + layer.epsilon)).mean(axis=1)
+    ratio = np.abs(np.log((data_variance + layer.epsilon) / (variance + layer.epsilon)))
     return LayerStatistics(
         path,
-        _round_to_float32(distance[compared].mean()),
-        _round_to_float32(ratio[compared].mean()),
-        tuple(_round_to_float32(d) if c else None for d, c in zip(distance, compared, strict=True)),
+        float(distance[compared].mean()),
+        float(ratio[compared].mean()),
+        tuple(float(d) if c else None for d, c in zip(distance, compared, strict=True)),
         *known,
     )
-
-
-def _batch_statistics(index: int, found: StatisticsAccumulator) -> BatchStatistics:
-    """Return the mean and the variance of one batch in a batch normalization layer."""
-    mean, variance = (np.atleast_2d(to_float64(s)) for s in (found.mean, found.variance))
-    return BatchStatistics(index, to_float64(found.count).reshape(-1, 1), mean, variance)
-
-
-def _round_to_float32(value: float) -> float:
-    """Round a sum or mean to float32, so that it does not depend on the order of addition."""
-    return float(np.float32(value))
 
 
 def _count_updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float | None]:
@@ -220,19 +245,3 @@ def _note(layer: keras.layers.Layer, trained: Array, reached: Array) -> str:
     if beyond:
         return f"the data reach {beyond} timesteps that training never reached"
     return ""
-
-
-def _mode_difference(name: str, rows: int, inference: Array, training: Array) -> ModeDifference:
-    inference, training = to_float64(inference), to_float64(training)
-    difference = absolute_difference(inference, training)
-    sums = float(difference.max()), float(difference.sum()), difference.size
-    return ModeDifference(name, rows, *sums, float(np.abs(inference).max()))
-
-
-def _output_gap(name: str, parts: Sequence[ModeDifference]) -> OutputGap:
-    return OutputGap(
-        name,
-        largest_known(part.worst for part in parts) or 0.0,
-        _round_to_float32(sum(part.total for part in parts) / sum(part.count for part in parts)),
-        max(part.scale for part in parts),
-    )

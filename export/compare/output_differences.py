@@ -23,6 +23,7 @@ from keras_norm.export.results.output_comparison import (
     Element,
     Measurement,
     OutputComparison,
+    largest_known,
 )
 from keras_norm.typing import Array, Json, TensorLike
 
@@ -108,6 +109,41 @@ def judge(found: Measurement, atol: float) -> OutputComparison:
         expected=found.worst.expected,
         actual=found.worst.actual,
     )
+
+
+def merge_measurements(one: Measurement, other: Measurement) -> Measurement:
+    """Merge the measurements of one output on two batches into a measurement on both.
+
+    Of two equal largest differences, the element of `one` is kept.
+
+    Args:
+        one: a result of `measure`.
+        other: a result of `measure` for the same output, with the same `rtol`.
+    """
+    exact = one.exact or other.exact
+    return Measurement(
+        output=one.output,
+        rtol=one.rtol,
+        problem=one.problem or other.problem,
+        exact=exact,
+        count=one.count + other.count,
+        scale=max(one.scale, other.scale),
+        max_abs=largest_known((one.max_abs, other.max_abs)),
+        max_rel=largest_known((one.max_rel, other.max_rel)),
+        worst=_select_worst(one.worst, other.worst, 0.0 if exact else one.rtol),
+        widest=_select_worst(one.widest, other.widest, 0.0),
+        nan_expected=one.nan_expected + other.nan_expected,
+        nan_actual=one.nan_actual + other.nan_actual,
+        infinite=one.infinite + other.infinite,
+        squared=one.squared + other.squared,
+        profile=merge_profiles(one.profile, other.profile),
+    )
+
+
+def _select_worst(one: Element | None, other: Element | None, rtol: float) -> Element | None:
+    """Return the element with the larger |actual - expected| - rtol |expected|."""
+    known = [element for element in (one, other) if element is not None]
+    return max(known, key=lambda element: element.excess(rtol), default=None)
 
 
 def _compare_texts(

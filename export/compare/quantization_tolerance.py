@@ -9,6 +9,7 @@ Integers are not compared, because a rounded weight may change an argmax. If a m
 outputs only, a quarter of the integers may differ. The exporter and `check` both use this rule.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from keras_norm.export.compare.arrays import kind_of, to_float64
 from keras_norm.export.compare.tolerance import INTEGER_SHARE, Tolerance
-from keras_norm.export.results.measurements import Spread
 from keras_norm.typing import Array
 
 # Values of `quantize` for which the weights of a TFLite file have 8 bits.
@@ -30,6 +30,25 @@ USEFUL = 0.25
 # output. Classifiers with a smaller error lost at most 1 point of accuracy. In sound, noise of this
 # size is audible.
 COSTLY = 0.1
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spread:
+    """Sums from which the variance of one output y of the Keras model is computed.
+
+    The sums are over samples of equal shape.
+
+    Attributes:
+        output: name of the output.
+        samples: number of samples.
+        total: sum of y over the samples, an array with the shape of a row.
+        squares: sum of y^2 over all elements.
+    """
+
+    output: str
+    samples: int
+    total: Array
+    squares: float
 
 
 def useful_tolerance(spreads: Iterable[Spread]) -> Tolerance:
@@ -89,3 +108,20 @@ def spreads(outputs: Mapping[str, Array]) -> tuple[Spread, ...]:
         for name, y in outputs.items()
         if kind_of(y) == "float" and y.size
     )
+
+
+def add_spreads(found: Iterable[Spread]) -> tuple[Spread, ...]:
+    """Add up the sums of batches, separately for each output and each shape of a row.
+
+    Args:
+        found: results of `spreads` for several batches.
+    """
+    added: dict[tuple[str, tuple[int, ...]], Spread] = {}
+    for s in found:
+        key = s.output, s.total.shape
+        if key in added:
+            one = added[key]
+            samples, squares = one.samples + s.samples, one.squares + s.squares
+            s = Spread(s.output, samples, one.total + s.total, squares)
+        added[key] = s
+    return tuple(added.values())

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_norm.export.compare.arrays import magnitude
-from keras_norm.export.compare.merge import merge_results
-from keras_norm.export.compare.output_differences import judge, measure
+from keras_norm.export.compare.output_differences import judge, measure, merge_measurements
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison
 from keras_norm.typing import Arrays
 
@@ -92,7 +91,7 @@ class Tolerance:
         results = [self.judge(measured) for measured in found]
         if self.limits is None:
             return results
-        whole = self.judge(functools.reduce(merge_results, found))
+        whole = self.judge(functools.reduce(merge_measurements, found))
         if whole.problem:
             return results
         return [

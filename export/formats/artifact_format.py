@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 import keras
 
 from keras_norm.export.packages import is_installed
-from keras_norm.export.results.measurements import ConstantDifference
+from keras_norm.export.results.constant_difference import ConstantDifference
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import WorkerRunner

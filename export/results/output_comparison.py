@@ -137,8 +137,8 @@ class Element:
 class Measurement:
     """Differences between one output of an artifact and of the Keras model, without a verdict.
 
-    `keras_norm.export.compare.merge.merge_results` merges the measurements of several parts of the
-    data, in any order.
+    `keras_norm.export.compare.output_differences.merge_measurements` merges the measurements of
+    several batches.
 
     Attributes:
         output: name of the output.

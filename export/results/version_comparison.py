@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_norm.export.results.artifact_result import Metric, Tally
+from keras_norm.export.results.artifact_result import Metric
 from keras_norm.export.results.json_dataclass import JsonDataclass
 
 # A comparison of versions lists at most 20 changed predictions, the largest changes first.
@@ -41,8 +41,6 @@ class ClassChange:
 class OutputChange:
     """Changes in one output's predictions from the old version to the new version of a model.
 
-    `compare.merge` merges the changes of several parts of the data.
-
     Attributes:
         output: name of the output in the old version.
         classes: whether the output predicts classes, so that changed predictions are counted.
@@ -50,14 +48,13 @@ class OutputChange:
         changed: number of predictions with another class.
         fixed: number of predictions that were wrong and are right now; 0 without labels.
         broken: number of predictions that were right and are wrong now; 0 without labels.
-        total: sum of |new - old| over all values.
-        values: number of values in `total`.
+        mean: the mean of |new - old| over all values; 0 for a value that is not finite.
+        values: number of values.
         largest: the largest |new - old| of finite values.
         largest_changes: the predictions that changed most; for classes, only predictions with
             another class.
         class_changes: number of changed predictions for each pair of an old and a new class.
-        before: sum and count for the old version's metric; None without labels.
-        after: sum and count for the new version's metric; None without labels.
+        metrics: the metric of the old version and of the new version; None without labels.
         lost: number of values that are finite in the old version, and NaN or infinite in the new.
     """
 
@@ -67,26 +64,13 @@ class OutputChange:
     changed: int
     fixed: int
     broken: int
-    total: float
+    mean: float
     values: int
     largest: float
     largest_changes: tuple[ChangedPrediction, ...]
     class_changes: tuple[ClassChange, ...]
-    before: Tally | None = None
-    after: Tally | None = None
+    metrics: tuple[Metric, Metric] | None = None
     lost: int = 0
-
-    @property
-    def mean(self) -> float:
-        """The mean of |new output - old output| over all values."""
-        return self.total / (self.values or 1)
-
-    @property
-    def metrics(self) -> tuple[Metric, Metric] | None:
-        """The output's metric in the old version and in the new version; None without labels."""
-        if self.before is None or self.after is None:
-            return None
-        return self.before.metric, self.after.metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +103,7 @@ def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:
             share = output.changed / (output.predictions or 1)
             text = f"{output.output}: {output.changed} of {output.predictions} predictions change"
             text += f" ({share:.2%})"
-        if output.classes and output.before is not None:
+        if output.classes and output.metrics and output.metrics[0].name == "accuracy":
             text += f", {output.fixed} become right and {output.broken} wrong"
         if output.lost:
             text += f", {output.lost} of {output.values} values became NaN or infinite"

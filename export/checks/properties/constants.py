@@ -4,7 +4,7 @@ from keras_norm.export.checks.properties.property import NotApplicable, Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import QUANTIZED
 from keras_norm.export.results.artifact_result import PropertyResult
-from keras_norm.export.results.measurements import ConstantDifference
+from keras_norm.export.results.constant_difference import ConstantDifference
 
 # Largest difference of a right constant, relative to the rounding errors of both files. The
 # largest measured ratio is 0.9; a constant of the wrong size has a ratio above 10.

@@ -29,8 +29,8 @@ class NoNaN(Property[Counts]):
             outputs = [recorded[name] for recorded in subject.cases]
             nan = sum(int(where_nan(output).sum()) for output in outputs)
             found[name] = (sum(output.size for output in outputs), nan)
-        artifacts = () if subject.data is None else subject.data.artifacts
-        for measurement in (m for artifact in artifacts for m in artifact.outputs):
+        artifacts = {} if subject.data is None else subject.data.artifacts
+        for measurement in (m for each in artifacts.values() for m in each.outputs.values()):
             if measurement.nan_expected:
                 found[measurement.output] = (measurement.count, measurement.nan_expected)
         return found

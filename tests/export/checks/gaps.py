@@ -4,19 +4,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_norm.export.checks.model_clone import ModelClone
-from keras_norm.export.checks.train_inference_gap import GapMeter, judge_gap
-from keras_norm.export.compare.merge import merge
-from keras_norm.export.results.measurements import DataMeasurements
+from keras_norm.export.checks.train_inference_gap import GapMeter
 
 RNG = np.random.default_rng(0)
 DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}
 
 
 def measure_gap(model, *batches, max_gap=None, labels=None):
-    meter = GapMeter(ModelClone(model))
-    parts = merge(DataMeasurements(gap=meter(batch, labels)) for batch in batches)
-    return judge_gap(model, parts.gap, len(DATA["x"]), max_gap=max_gap)[0]
+    meter = GapMeter(model)
+    for batch in batches:
+        meter.add(batch, labels)
+    return meter.judge(len(DATA["x"]), max_gap=max_gap)[0]
 
 
 def model_of(*layers):

@@ -1,5 +1,6 @@
 """Comparisons of the predictions of two versions of a model."""
 
+import dataclasses
 import io
 
 import keras
@@ -97,10 +98,8 @@ def test_the_batch_size_does_not_change_the_report(old):
     whole = get_output_change(
         compare_versions(old, look_up(table), X, labels=LABELS, batch_size=50)
     )
-    assert parts.total == pytest.approx(whole.total)
-    for name in ("changed", "broken", "largest_changes", "before", "after", "largest"):
-        assert getattr(parts, name) == getattr(whole, name)
-    assert set(parts.class_changes) == set(whole.class_changes)
+    assert dataclasses.replace(parts, mean=whole.mean) == whole
+    assert parts.mean == pytest.approx(whole.mean)
     assert len(parts.largest_changes) == 17
 
 

@@ -9,8 +9,8 @@ from keras_norm.export import check, export_tflite
 from keras_norm.export.checks.artifacts import Source
 from keras_norm.export.checks.data_comparison import DataComparison
 from keras_norm.export.checks.data_reader import Data
-from keras_norm.export.checks.model_clone import ModelClone
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
 
@@ -148,8 +148,9 @@ def test_labels_that_do_not_fit_in_a_later_batch_raise(model):
 def test_the_worst_batch_is_recorded_if_all_values_pass(model):
     own = KerasRunner(model)
     subject = Subject(Source("run", "", "float32", None), None, own)
-    compare = DataComparison(model, own, ModelClone(model), [subject], None, 32)
+    meter = GapMeter(model)
+    compare = DataComparison(model, own, meter, [subject], None, 32)
     for part in Data(input_specs(model), X):
-        compare(part)
+        compare.add(part)
     case, expected = compare.worst["run"]
     np.testing.assert_array_equal(own(case.inputs)["y"], expected["y"])

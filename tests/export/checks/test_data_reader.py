@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_norm.export.checks import data_reader as data_module
 from keras_norm.export.checks.array_files import read_arrays, read_inputs
 from keras_norm.export.checks.data_reader import Data
-from keras_norm.export.compare.metrics import read_labels
+from keras_norm.export.compare.labels import read_labels
 from keras_norm.export.signature import TensorSpec
 
 SPECS = {"x": TensorSpec("x", (None, None, 3), "float32")}

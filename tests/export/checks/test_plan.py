@@ -4,11 +4,11 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
+from keras_norm.export.checks.data_measurements import DataMeasurements
 from keras_norm.export.checks.judge import Judge
 from keras_norm.export.checks.plan import make_plan
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES
-from keras_norm.export.results.measurements import DataMeasurements
 from keras_norm.export.signature import input_specs
 
 DATA = np.random.default_rng(0).normal(size=(40, 6, 3)).astype("float32")

@@ -19,7 +19,7 @@ from keras_norm.export.compare.input_cases import neighbor_cases, pad_samples
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm.export.results.measurements import ConstantDifference
+from keras_norm.export.results.constant_difference import ConstantDifference
 from keras_norm.export.signature import TensorSpec
 
 

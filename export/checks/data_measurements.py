@@ -1,0 +1,55 @@
+"""The measurements of a check over all data, updated batch after batch."""
+
+import dataclasses
+
+from keras_norm.export.compare.prediction_changes import PredictionChanges
+from keras_norm.export.compare.quantization_tolerance import Spread
+from keras_norm.export.results.artifact_result import Metric
+from keras_norm.export.results.output_comparison import Measurement
+from keras_norm.typing import Array
+
+
+@dataclasses.dataclass
+class ArtifactMeasurements:
+    """Measurements of one exported file in one runtime, over all data.
+
+    Attributes:
+        outputs: differences between each output and the output of the Keras model, by name.
+        changes: predictions of each output that differ from the Keras model, by name.
+        error: the reason why the artifact could not be run, or None.
+    """
+
+    outputs: dict[str, Measurement] = dataclasses.field(default_factory=dict)
+    changes: dict[str, PredictionChanges] = dataclasses.field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics of the outputs with labels."""
+        found = (changes.result().metrics for changes in self.changes.values())
+        return tuple(pair[1] for pair in found if pair is not None)
+
+
+@dataclasses.dataclass
+class DataMeasurements:
+    """All measurements of a check over all data.
+
+    Attributes:
+        samples: number of samples.
+        timesteps: most timesteps that a recurrent layer ran; 1 without a recurrent layer.
+        scales: largest absolute value of each output of the Keras model, by name.
+        first_rows: the first row of each output of the Keras model, by name.
+        varying: names of the outputs that are not equal for all samples.
+        spreads: sums for the variance of each output of the Keras model.
+        keras: metrics of the Keras model.
+        artifacts: measurements of each artifact, by its name in the report.
+    """
+
+    samples: int = 0
+    timesteps: int = 0
+    scales: dict[str, float] = dataclasses.field(default_factory=dict)
+    first_rows: dict[str, Array] = dataclasses.field(default_factory=dict)
+    varying: set[str] = dataclasses.field(default_factory=set)
+    spreads: tuple[Spread, ...] = ()
+    keras: ArtifactMeasurements = dataclasses.field(default_factory=ArtifactMeasurements)
+    artifacts: dict[str, ArtifactMeasurements] = dataclasses.field(default_factory=dict)
