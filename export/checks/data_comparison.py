@@ -151,7 +151,7 @@ class DataComparison:
             if y.shape[1:] != first.shape or (y != first).any():
                 found.varying.add(name)
         found.spreads = add_spreads([*found.spreads, *spreads(own)])
-        _add_changes(found.keras, batch, {name: own[name] for name in batch.labels})
+        _add_changes(found.keras, batch, {name: batch.outputs[name] for name in batch.labels})
 
     def _add_artifact(self, artifact: Subject, batch: Batch, source: str) -> None:
         """Run one batch through an artifact, and measure its outputs."""
@@ -182,7 +182,7 @@ class DataComparison:
         largest = max(excesses, default=-1.0)
         if largest > self._largest.get(name, -math.inf):
             self._largest[name], self.worst[name] = largest, (batch.case, batch.outputs)
-        _add_changes(found, batch, batch.cut(actual))
+        _add_changes(found, batch, actual)
 
 
 def _add_changes(found: ArtifactMeasurements, batch: Batch, outputs: Arrays) -> None:
@@ -190,10 +190,11 @@ def _add_changes(found: ArtifactMeasurements, batch: Batch, outputs: Arrays) -> 
 
     An output with another shape or kind of dtype than in the Keras model has no predictions.
     """
-    for name, y in batch.cut(batch.row_outputs).items():
-        kind, other = kind_of(y), outputs.get(name)
-        if other is None or (y.shape, kind) != (other.shape, kind_of(other)):
+    for name, own in batch.row_outputs.items():
+        other, kind = outputs.get(name), kind_of(own)
+        if other is None or kind == "text" or not own.size:
             continue
-        if kind != "text" and y.size:
+        if (own.shape, kind) == (other.shape, kind_of(other)):
+            two = (y[: batch.count] for y in (own, other))
             changes = found.changes.setdefault(name, PredictionChanges(name))
-            changes.add(y, other, batch.labels.get(name))
+            changes.add(*two, batch.labels.get(name))
