@@ -19,7 +19,7 @@ from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.model.keras_runner import restored_variables
 from keras_norm.export.model.portable_values import PortableValues
-from keras_norm.export.model.tensorflow_process import PROCESS, PickleChannel, Settings
+from keras_norm.export.model.tensorflow_process import PROCESS, PickleChannel
 from keras_norm.export.runtimes.worker_process import ChildProcess
 
 Arguments = ParamSpec("Arguments")
@@ -120,16 +120,13 @@ class TensorFlowProcess(ChildProcess):
             ValueError: a model cannot be saved, or has a class that cannot be imported.
             RunnerError: the child process died.
         """
-        settings = Settings(
-            keras.config.floatx(),
-            keras.config.epsilon(),
-            keras.config.image_data_format(),
-            logging.getLogger("keras_norm.export").getEffectiveLevel(),
-        )
+        names = ("floatx", "epsilon", "image_data_format")
+        settings = {name: getattr(keras.config, name)() for name in names}
+        log_level = logging.getLogger("keras_norm.export").getEffectiveLevel()
         try:
             call = module, name, self._values.convert(args), self._values.convert(kwargs)
             self.connection.send(sys.path)
-            kind, content = self._channel.call("run", settings, pickle.dumps(call))
+            kind, content = self._channel.call("run", settings, log_level, pickle.dumps(call))
         except (EOFError, ConnectionError):
             cause = self.cause_of_death()
             memory = ". The computer may have too little memory" if "SIGKILL" in cause else ""

@@ -112,8 +112,8 @@ class _LaterCall:
         return self._call
 
 
-def _custom_objects(model: keras.Model, path: pathlib.Path) -> dict[str, tuple[str, str]]:
-    """Return the module and the name of each custom class or function, by its registered name.
+def _custom_objects(model: keras.Model, path: pathlib.Path) -> dict[str, str]:
+    """Return the places of a model's custom classes and functions, by their registered names.
 
     Args:
         model: the Keras model.
@@ -141,7 +141,7 @@ def _custom_objects(model: keras.Model, path: pathlib.Path) -> dict[str, tuple[s
                 "it from there. Define it at the top level of a module, such as my_layers.py, and "
                 "import it from this module"
             )
-        places[key] = (module, name)
+        places[key] = f"{module}:{name}"
     return places
 
 

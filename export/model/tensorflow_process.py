@@ -7,14 +7,16 @@ methods of `other_backends.TensorFlowProcess` whose names begin with "on_".
 import importlib
 import io
 import logging
+import logging.handlers
 import os
 import pickle
+import pkgutil
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 
@@ -23,7 +25,7 @@ from keras_norm.export.model.reference_runner import TRAINED, Trained
 from keras_norm.export.runtimes.channel import Channel, end_with_parent
 from keras_norm.export.signature import TensorSpec
 from keras_norm.keras_internals import reason
-from keras_norm.typing import Nest
+from keras_norm.typing import Json, Nest
 
 PROCESS = "the TensorFlow process of keras_norm.export"
 
@@ -45,22 +47,6 @@ class PickleChannel(Channel):
     def describe_error(error: Exception) -> tuple[Exception, str]:
         """Return the error, or one that pickle can read, and its traceback."""
         return portable_error(error), traceback.format_exc()
-
-
-class Settings(NamedTuple):
-    """Settings of the parent process that hold in this process too.
-
-    Attributes:
-        floatx: `keras.config.floatx()`.
-        epsilon: `keras.config.epsilon()`.
-        image_data_format: `keras.config.image_data_format()`.
-        log_level: effective level of the logger "keras_norm.export".
-    """
-
-    floatx: str
-    epsilon: float
-    image_data_format: str
-    log_level: int
 
 
 # The channel to the parent process, which `main` opens.
@@ -122,25 +108,29 @@ def remote_dataset(
 
 
 def load_trained(
-    path: str, name: str, objects: Mapping[str, tuple[str, str]], trained: Trained
+    path: str, name: str, custom_objects: Mapping[str, str], trained: Trained
 ) -> keras.Model:
     """Load a model, which the parent process trained and saved, and register it in `TRAINED`.
 
     Args:
         path: the .keras file.
         name: the model's name, for messages.
-        objects: module and name of each custom class or function, by its registered name.
-        trained: the functions that run the model in the parent process.
+        custom_objects: places of custom classes and functions, such as "my_layers:Doubled", by
+            their registered names.
+        trained: the process that trained the model.
 
     Raises:
         ValueError: a module cannot be imported, or the model cannot be loaded on TensorFlow.
     """
-    custom_objects = {key: _import(*place) for key, place in objects.items()}
+    objects = {}
+    for key, place in custom_objects.items():
+        try:
+            objects[key] = pkgutil.resolve_name(place)
+        except Exception as error:  # a module may raise any error
+            raise ValueError(f"{PROCESS} cannot import {place}: {one_line(error)}") from error
     try:
         # Safe mode would refuse Lambda layers. The parent process wrote the file, so it is safe.
-        model: keras.Model = keras.saving.load_model(
-            path, custom_objects, compile=False, safe_mode=False
-        )
+        model: keras.Model = keras.saving.load_model(path, objects, compile=False, safe_mode=False)
     # A layer may raise any error on another backend.
     except Exception as error:
         raise ValueError(
@@ -150,19 +140,6 @@ def load_trained(
         ) from error
     TRAINED[model] = trained
     return model
-
-
-def _import(module: str, name: str) -> object:
-    """Return the class or function `name` of a module."""
-    try:
-        found: object = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except Exception as error:
-        raise ValueError(
-            f"{PROCESS} cannot import {name} from the module {module}: {one_line(error)}"
-        ) from error
-    return found
 
 
 def portable_error(error: Exception) -> Exception:
@@ -188,50 +165,40 @@ class _Printed(io.TextIOBase):
         return len(text)
 
 
-class _Logged(logging.Handler):
-    """Send log records to the parent process."""
+class _Queue:
+    """A queue of log records, which the parent process passes to its loggers."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        record.msg, record.args, record.exc_info = record.getMessage(), None, None
+    def put_nowait(self, record: logging.LogRecord) -> None:
         parent.notify("on_log", record)
 
 
 def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: object = None,
-    line: str | None = None,
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object
 ) -> None:
     """Send a warning to the parent process, whose filters decide what happens."""
     parent.notify("on_warning", str(message), category, filename, lineno)
 
 
-def _apply(settings: Settings) -> None:
-    keras.config.set_floatx(settings.floatx)
-    keras.config.set_epsilon(settings.epsilon)
-    keras.config.set_image_data_format(settings.image_data_format)
-    logger = logging.getLogger("keras_norm")
-    logger.setLevel(settings.log_level)
-    logger.propagate = False
-    logger.addHandler(_Logged())
-    warnings.simplefilter("always")
-    warnings.showwarning = _warn
-
-
 class TensorFlowFunctions:
     """The function of this process that its parent process calls."""
 
-    def run(self, settings: Settings, call: bytes) -> object:
+    def run(self, settings: Mapping[str, Json], log_level: int, call: bytes) -> object:
         """Run a function of this package, and return its result.
 
         Args:
-            settings: settings of the parent process.
+            settings: Keras' settings in the parent process, by their names in `keras.config`.
+            log_level: level of the logger "keras_norm.export" in the parent process.
             call: pickle of the function's module, its name, its positional arguments and its
-                keyword arguments. To read it may load models.
+                keyword arguments. To read it loads models (`load_trained`).
         """
-        _apply(settings)
+        for name, value in settings.items():
+            getattr(keras.config, f"set_{name}")(value)
+        logger = logging.getLogger("keras_norm")
+        logger.setLevel(log_level)
+        logger.propagate = False
+        logger.addHandler(logging.handlers.QueueHandler(_Queue()))
+        warnings.simplefilter("always")
+        warnings.showwarning = _warn
         module, name, args, kwargs = pickle.loads(call)
         return getattr(importlib.import_module(module), name)(*args, **kwargs)
 

@@ -20,7 +20,7 @@ PROGRAM = """
 import os, pickle, sys, time, warnings, logging, multiprocessing.connection
 parent = multiprocessing.connection.Connection(int(sys.argv[1]))
 send = lambda *message: parent.send(message)
-path, (kind, name, (settings, call)) = parent.recv(), parent.recv()
+path, (kind, name, (settings, log_level, call)) = parent.recv(), parent.recv()
 """
 
 

@@ -33,8 +33,8 @@ TRAINED_ON_JAX = Trained("jax", lambda *_: None)
 
 
 def test_a_module_that_cannot_be_imported_is_named():
-    with pytest.raises(ValueError, match="cannot import Layer from the module no_such_module: No"):
-        load_trained("m.keras", "m", {"Layer": ("no_such_module", "Layer")}, TRAINED_ON_JAX)
+    with pytest.raises(ValueError, match="cannot import no_such_module:Layer: No module named"):
+        load_trained("m.keras", "m", {"Layer": "no_such_module:Layer"}, TRAINED_ON_JAX)
 
 
 def test_a_model_that_tensorflow_cannot_load_is_refused(tmp_path):
