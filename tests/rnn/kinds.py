@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 import keras_norm
@@ -400,53 +399,20 @@ def assert_follows_oracle(layer: Any, mask: np.ndarray | None, atol: float = 1e-
     )
 
 
-def assert_gradients_follow_oracle(
-    layer: Any, mask: np.ndarray | None, training: bool = True, **options: Any
-) -> None:
-    """Compare every gradient of a float64 layer with the oracle: weights, inputs, states."""
+def oracle_gradients(layer: Any, mask: np.ndarray | None, **options: Any) -> dict[str, np.ndarray]:
+    """Compute every gradient of a layer with the oracle: weights, inputs, states."""
     kind = next(k for k in KINDS if isinstance(layer, k.layer))
-    x, states = inputs(), initial_states(kind)
 
     def run(weights: Any, x: Any, states: Any) -> list:
         return reference(layer.cell, weights, x, states, mask, **options)
 
-    assert_same_gradients(
-        gradients(layer, x, states, mask=mask, training=training),
-        reference_gradients(layer.cell, x, states, run),
-    )
+    return reference_gradients(layer.cell, inputs(), initial_states(kind), run)
 
 
-# Options of keras.layers.LSTM and GRU, each in training or at inference.
-gated_layer_options = pytest.mark.parametrize(
-    ("options", "training"),
-    [
-        ({}, False),
-        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, False),
-        ({"go_backwards": True}, False),
-        ({"use_bias": False}, True),
-        ({"activation": "relu", "recurrent_activation": "hard_sigmoid"}, True),
-        ({"unroll": True}, True),
-        ({"dropout": 0.4, "seed": 7}, True),
-        ({"recurrent_dropout": 0.4, "seed": 7}, True),
-        ({"dropout": 0.3, "recurrent_dropout": 0.4, "seed": 7}, True),
-    ],
-    ids=str,
-)
-
-
-def assert_equals_keras_layer(
-    kind: Kind, options: Mapping[str, Any], mask: np.ndarray | None = None, training: bool = False
+def assert_gradients_equal(
+    layer: Any, expected: Mapping, mask: np.ndarray | None, training: bool, atol: float = 1e-10
 ) -> None:
-    """Compare a layer with norm=None with the Keras layer: outputs, states, gradients."""
-    options = {
-        "dtype": "float64",
-        "return_sequences": True,
-        "return_state": True,
-        **options,
-    }
-    ours, theirs = built(kind.layer(UNITS, **options)), kind.keras_layer(UNITS, **options)
-    theirs.build((None, None, FEATURES))
-    theirs.set_weights(ours.get_weights())
-    x, states = cast(inputs()), cast(initial_states(kind))
-    kwargs = {"mask": None if mask is None else tf.constant(mask), "training": training}
-    assert_close(train(ours, x, states, **kwargs), train(theirs, x, states, **kwargs), 1e-12)
+    """Compare every gradient of a float64 layer with those of the oracle."""
+    states = initial_states(next(k for k in KINDS if isinstance(layer, k.layer)))
+    found = gradients(layer, inputs(), states, mask=mask, training=training)
+    assert_same_gradients(found, expected, atol)

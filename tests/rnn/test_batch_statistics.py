@@ -1,7 +1,5 @@
 """Batch normalization inside recurrences: training, updates of statistics, inference."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ import tensorflow as tf
 from keras_norm import BatchNormalization, TimestepBatchNormalization
 from tests import oracles
 from tests.rnn import kinds
-from tests.rnn.kinds import KINDS, MASK, MASKS, TIME, MovingNorms
+from tests.rnn.kinds import GRU, KINDS, LSTM, MASK, MASKS, SIMPLE_RNN, TIME, MovingNorms
 
 STEPS = 3  # timesteps with statistics; sequences have TIME = 4, so the last two share theirs
 # Timestep 1 has one unmasked sequence.
@@ -18,9 +16,9 @@ ONE_UNMASKED = MASK & np.array([[1], [0], [0], [1], [1]], bool)
 each_kind_and_each_norm = pytest.mark.parametrize(
     ("kind", "norm"),
     [
-        (kinds.LSTM, kinds.BATCH_NORMS["timestep"]),
-        (kinds.GRU, kinds.BATCH_NORMS["batch"]),
-        (kinds.SIMPLE_RNN, kinds.BATCH_NORMS["timestep"]),
+        (LSTM, kinds.BATCH_NORMS["timestep"]),
+        (GRU, kinds.BATCH_NORMS["batch"]),
+        (SIMPLE_RNN, kinds.BATCH_NORMS["timestep"]),
     ],
     ids=str,
 )
@@ -30,18 +28,11 @@ def timestep(**kwargs):
     return TimestepBatchNormalization(STEPS, **kwargs)
 
 
-def state(layer):
-    return {weight.path: weight.numpy() for weight in layer.non_trainable_weights}
-
-
 def assert_same_statistics(layer, moving):
     for slot, oracle in moving.items():
         norm = getattr(layer.cell, slot)
-        pairs = [
-            (norm.moving_mean, oracle.moving_mean),
-            (norm.moving_variance, oracle.moving_variance),
-        ]
-        for actual, expected in pairs:
+        for name in ("moving_mean", "moving_variance"):
+            actual, expected = getattr(norm, name), getattr(oracle, name)
             np.testing.assert_allclose(actual, expected.reshape(actual.shape), rtol=0, atol=1e-10)
         if norm.update_count is not None:
             np.testing.assert_array_equal(np.ravel(norm.update_count), oracle.update_count)
@@ -55,86 +46,46 @@ def train(layer, x, states, mask=None):
 
 
 @pytest.mark.parametrize(
-    ("kind", "mask", "options"),
+    ("kind", "mask", "norm", "options"),
     [
-        (kinds.LSTM, "unmasked", {}),
-        (kinds.LSTM, "masked", {"go_backwards": True}),
-        (kinds.LSTM, "one unmasked", {}),
-        (kinds.GRU, "masked", {}),
-        (kinds.GRU, "one unmasked", {"go_backwards": True}),
-        (kinds.SIMPLE_RNN, "masked", {}),
-        (kinds.SIMPLE_RNN, "unmasked", {"go_backwards": True}),
+        (LSTM, None, {"momentum": 0.7}, {}),
+        (LSTM, MASK, {"momentum": None}, {"go_backwards": True}),
+        (LSTM, ONE_UNMASKED, {"epsilon": 1e-2, "scale": False}, {}),
+        (GRU, MASK, {"debias": False}, {}),
+        (GRU, ONE_UNMASKED, {"momentum": 0.7}, {"go_backwards": True}),
+        (SIMPLE_RNN, MASK, {"unbiased_variance": True, "center": False}, {}),
+        (SIMPLE_RNN, None, {"momentum": 0.7}, {"go_backwards": True}),
     ],
     ids=str,
 )
-def test_training_on_batches_of_different_lengths_matches_the_equations(kind, mask, options):
-    mask = {**MASKS, "one unmasked": ONE_UNMASKED}[mask]
-    layer = kinds.build(kind, timestep(momentum=0.7), **options)
+def test_training_on_batches_of_different_lengths_matches_the_equations(kind, mask, norm, options):
+    layer = kinds.build(kind, timestep(**norm), **options)
     moving, states = MovingNorms(layer.cell), kinds.initial_states(kind)
+    weights, options = kinds.values(layer.cell), {"moving": moving, **options}
     for time in (TIME, 2, TIME):
-        x = kinds.inputs(time=time)
-        now = None if mask is None else mask[:, :time]
-        expected = kinds.reference(
-            layer.cell,
-            kinds.values(layer.cell),
-            x,
-            states,
-            now,
-            training=True,
-            moving=moving,
-            **options,
-        )
+        x, now = kinds.inputs(time=time), None if mask is None else mask[:, :time]
+        expected = kinds.reference(layer.cell, weights, x, states, now, training=True, **options)
         kinds.assert_close(train(layer, x, states, now), expected)
         assert_same_statistics(layer, moving)
     # Inference with the statistics of the three batches.
     actual = layer(x, initial_state=kinds.cast(states), mask=mask)
-    expected = kinds.reference(
-        layer.cell, kinds.values(layer.cell), x, states, mask, moving=moving, **options
+    kinds.assert_close(
+        actual, kinds.reference(layer.cell, weights, x, states, mask, **options), 1e-7
     )
-    kinds.assert_close(actual, expected)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        (kinds.LSTM, {"momentum": None}),
-        (kinds.GRU, {"debias": False}),
-        (kinds.SIMPLE_RNN, {"unbiased_variance": True, "center": False}),
-        (kinds.LSTM, {"epsilon": 1e-2, "scale": False}),
-    ],
-    ids=str,
-)
-def test_options_of_the_template_apply_to_every_slot(kind, options):
-    layer = kinds.build(kind, timestep(**options))
-    moving, states = MovingNorms(layer.cell), kinds.initial_states(kind)
-    for seed in (0, 1):
-        x = kinds.draw(*kinds.inputs().shape, seed=seed)
-        expected = kinds.reference(
-            layer.cell, kinds.values(layer.cell), x, states, MASK, training=True, moving=moving
-        )
-        kinds.assert_close(train(layer, x, states, MASK), expected)
-        assert_same_statistics(layer, moving)
-
-
-@functools.cache
-def reference_gradients_with_one_unmasked(kind):
-    """Differentiate the oracle, once for the compiled path and the loop."""
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_gradients_flow_through_the_statistics_of_each_timestep(kind):
     cell = kinds.build(kind, timestep()).cell
 
     def run(weights, x, states):
         moving = MovingNorms(cell)
         return kinds.reference(cell, weights, x, states, ONE_UNMASKED, training=True, moving=moving)
 
-    return kinds.reference_gradients(cell, kinds.inputs(), kinds.initial_states(kind), run)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("compiled", ["auto", False])
-def test_gradients_flow_through_the_batch_statistics(kind, compiled):
-    layer = kinds.build(kind, timestep(), compiled=compiled)
-    x, states = kinds.inputs(), kinds.initial_states(kind)
-    actual = kinds.gradients(layer, x, states, mask=ONE_UNMASKED, training=True)
-    kinds.assert_same_gradients(actual, reference_gradients_with_one_unmasked(kind), 1e-9)
+    exact = kinds.reference_gradients(cell, kinds.inputs(), kinds.initial_states(kind), run)
+    for compiled in ("auto", False):
+        layer = kinds.build(kind, timestep(), compiled=compiled)
+        kinds.assert_gradients_equal(layer, exact, ONE_UNMASKED, True, 1e-9)
 
 
 def single_row_reference(cell, weights, x, states, mask, moving):
@@ -174,11 +125,9 @@ def single_row_reference(cell, weights, x, states, mask, moving):
 @pytest.mark.parametrize(
     ("kind", "mask", "options"),
     [
-        (kinds.LSTM, "masked", {}),
-        (kinds.GRU, "masked", {"momentum": None}),
-        (kinds.SIMPLE_RNN, "masked", {"debias": True}),
-        (kinds.LSTM, "unmasked", {"debias": True}),
-        (kinds.GRU, "unmasked", {}),
+        (LSTM, "masked", {}),
+        (GRU, "masked", {"momentum": None}),
+        (SIMPLE_RNN, "unmasked", {"debias": True}),
     ],
     ids=str,
 )
@@ -187,155 +136,100 @@ def test_batch_normalization_updates_its_statistics_once_per_batch(kind, mask, o
     layer = kinds.build(kind, BatchNormalization(**options))
     moving, states = MovingNorms(layer.cell), kinds.initial_states(kind)
     for time in (TIME, 2):
-        x = kinds.inputs(time=time)
-        now = None if mask is None else mask[:, :time]
-        expected = single_row_reference(
-            layer.cell, kinds.values(layer.cell), x, states, now, moving
-        )
+        x, now = kinds.inputs(time=time), None if mask is None else mask[:, :time]
+        weights = kinds.values(layer.cell)
+        expected = single_row_reference(layer.cell, weights, x, states, now, moving)
         kinds.assert_close(train(layer, x, states, now), expected)
         assert_same_statistics(layer, moving)
 
 
-@pytest.mark.parametrize("kind", [kinds.GRU, kinds.SIMPLE_RNN], ids=str)
+@pytest.mark.parametrize("kind", [GRU, SIMPLE_RNN], ids=str)
 def test_gradients_of_batch_normalization_match_the_equations(kind):
     layer = kinds.build(kind, BatchNormalization())
-    x, states = kinds.inputs(), kinds.initial_states(kind)
 
     def run(weights, x, states):
         return single_row_reference(layer.cell, weights, x, states, MASK, MovingNorms(layer.cell))
 
-    kinds.assert_same_gradients(
-        kinds.gradients(layer, x, states, mask=MASK, training=True),
-        kinds.reference_gradients(layer.cell, x, states, run),
-        1e-9,
-    )
-
-
-@pytest.mark.parametrize("slot", ["kernel_norm", "recurrent_norm"])
-def test_timestep_statistics_and_layer_norm_mix_in_one_cell(slot):
-    other = {"kernel_norm": "recurrent_norm", "recurrent_norm": "kernel_norm"}[slot]
-    norm = {slot: timestep(), other: keras.layers.LayerNormalization()}
-    layer = kinds.build(kinds.LSTM, norm)
-    layer(kinds.inputs(), training=True)
-    np.testing.assert_array_equal(getattr(layer.cell, slot).update_count, np.ones(STEPS))
+    exact = kinds.reference_gradients(layer.cell, kinds.inputs(), kinds.initial_states(kind), run)
+    kinds.assert_gradients_equal(layer, exact, MASK, True, 1e-9)
 
 
 # No update of the statistics --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_a_batch_of_one_sequence_uses_the_moving_statistics_without_an_update(kind):
-    layer = kinds.build(kind, timestep())
-    kinds.randomize_statistics(layer)
-    before, x = state(layer), kinds.inputs(batch=1)
-    kinds.assert_close(layer(x, training=True), layer(x), 1e-12)
-    kinds.assert_close(state(layer), before, 0)
-
-
+@pytest.mark.parametrize("how", ["one sequence", "fully masked", "frozen", "frozen slots"])
 @each_kind_and_each_norm
-def test_a_fully_masked_batch_updates_no_statistics(kind, norm):
-    layer = kinds.build(kind, norm)
+def test_without_statistics_of_the_batch_the_moving_statistics_are_used_unchanged(kind, norm, how):
+    if how == "one sequence":
+        norm = timestep()  # a BatchNormalization of W x has the statistics of all timesteps
+    layer, states = kinds.build(kind, norm), kinds.initial_states(kind)
     kinds.randomize_statistics(layer)
-    before, states = state(layer), kinds.initial_states(kind)
-    _, *after = train(layer, kinds.inputs(), states, np.zeros_like(MASK))
-    kinds.assert_close(state(layer), before, 0)
-    kinds.assert_close(after, states, 0)
+    before = layer.get_weights()
+    x, mask = kinds.inputs(batch=1 if how == "one sequence" else kinds.BATCH), None
+    if how == "fully masked":
+        mask = np.zeros_like(MASK)
+    layer.trainable = how != "frozen"
+    if how == "frozen slots":
+        for slot_layer in layer.cell.slot_layers().values():
+            slot_layer.trainable = False
+    states = [state[: len(x)] for state in states]
+    trained = train(layer, x, states, mask)
+    kinds.assert_close(trained, layer(x, initial_state=kinds.cast(states), mask=mask), 1e-12)
+    kinds.assert_close(layer.get_weights(), before, 0)
 
 
-@each_kind_and_each_norm
-def test_masked_inputs_do_not_change_outputs_statistics_or_gradients(kind, norm):
-    results = []
-    for filling in (0.0, np.nan):
-        layer = kinds.build(kind, norm)
-        x = kinds.cast(np.where(MASK[..., None], kinds.inputs(), filling))
-        states = kinds.cast(kinds.initial_states(kind))
-        results.append([kinds.train(layer, x, states, MASK), state(layer)])
-    kinds.assert_close(results[1], results[0])
-
-
-@pytest.mark.parametrize(
-    ("norm", "when"),
-    [
-        (BatchNormalization(), "after build"),
-        *((timestep(), w) for w in ("constructor", "before build", "after build", "one slot")),
-    ],
-    ids=["batch", "constructor", "before build", "after build", "one slot"],
-)
-def test_a_frozen_layer_uses_moving_statistics_without_an_update(norm, when):
-    kind = kinds.LSTM
-    layer = kind.layer(kinds.UNITS, norm=norm, dtype="float64", trainable=when != "constructor")
-    if when == "before build":
+def test_a_layer_frozen_by_its_constructor_or_before_build_can_be_unfrozen():
+    for options in ({"trainable": False}, {}):
+        layer = LSTM.layer(kinds.UNITS, norm=timestep(), dtype="float64", **options)
         layer.trainable = False
-    kinds.built(layer)
-    kinds.randomize_statistics(layer)
-    if when == "after build":
-        layer.trainable = False
-    if when == "one slot":
-        for norm_layer in layer.cell.slot_layers().values():
-            norm_layer.trainable = False
-    before, x = state(layer), kinds.inputs()
-    kinds.assert_close(layer(x, training=True), layer(x), 1e-12)
-    kinds.assert_close(state(layer), before, 0)
-
-
-def test_a_layer_frozen_before_build_can_be_unfrozen():
-    layer = kinds.LSTM.layer(kinds.UNITS, norm=timestep(), dtype="float64", trainable=False)
-    kinds.built(layer)
-    assert layer.trainable_weights == []
-    layer.trainable = True
-    assert len(layer.trainable_weights) == 3 + 2 * len(kinds.LSTM.slots)
-    layer(kinds.inputs(), training=True)
-    for norm in layer.cell.slot_layers().values():
-        np.testing.assert_array_equal(norm.update_count, np.ones(STEPS))
+        kinds.built(layer)
+        before = layer.get_weights()
+        layer(kinds.inputs(), training=True)
+        assert layer.trainable_weights == []
+        kinds.assert_close(layer.get_weights(), before, 0)
+        layer.trainable = True
+        assert len(layer.trainable_weights) == 3 + 2 * len(LSTM.slots)
+        layer(kinds.inputs(), training=True)
+        for norm in layer.cell.slot_layers().values():
+            np.testing.assert_array_equal(norm.update_count, np.ones(STEPS))
 
 
 def test_a_frozen_template_freezes_every_slot():
-    layer = kinds.build(kinds.LSTM, timestep(trainable=False))
-    kinds.randomize_statistics(layer)
-    before = state(layer)
+    layer = kinds.build(LSTM, timestep(trainable=False))
+    before = kinds.statistics(layer)
     assert len(layer.trainable_weights) == 3
     layer(kinds.inputs(), training=True)
-    kinds.assert_close(state(layer), before, 0)
+    kinds.assert_close(kinds.statistics(layer), before, 0)
 
 
 # Inference --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("norm", kinds.BATCH_NORMS.values(), ids=kinds.BATCH_NORMS)
-def test_inference_uses_the_moving_statistics_without_an_update(kind, norm):
-    layer = kinds.build(kind, norm)
-    kinds.randomize_statistics(layer)
-    before = state(layer)
-    kinds.assert_follows_oracle(layer, MASK)
-    kinds.assert_close(state(layer), before, 0)
-
-
 @pytest.mark.parametrize(
-    ("kind", "norm"),
-    [(kinds.GRU, "batch"), (kinds.SIMPLE_RNN, "timestep")],
+    ("kind", "norm", "reached"),
+    [
+        (LSTM, "timestep", 1),
+        (GRU, "timestep", 2),
+        (SIMPLE_RNN, "timestep", None),
+        (LSTM, "batch", None),
+        (GRU, "batch", None),
+        (SIMPLE_RNN, "batch", None),
+    ],
     ids=str,
 )
-def test_inference_gradients_of_batch_norms_match_the_equations(kind, norm):
+def test_inference_uses_the_statistics_of_the_last_trained_timestep(kind, norm, reached):
+    """Outputs and gradients follow the oracle, and the statistics do not change."""
     layer = kinds.build(kind, kinds.BATCH_NORMS[norm])
-    kinds.randomize_statistics(layer)
-    kinds.assert_gradients_follow_oracle(layer, MASK, training=False)
-
-
-@pytest.mark.parametrize(
-    ("kind", "reached"), [(kinds.LSTM, 1), (kinds.GRU, 2), (kinds.SIMPLE_RNN, 3)], ids=str
-)
-def test_inference_uses_the_statistics_of_the_last_trained_timestep(kind, reached):
-    layer = kinds.build(kind, timestep())
     kinds.randomize_statistics(layer, reached)
-    kinds.assert_follows_oracle(layer, None)
+    before = kinds.statistics(layer)
+    kinds.assert_follows_oracle(layer, MASK)
+    exact = kinds.oracle_gradients(layer, MASK)
+    kinds.assert_gradients_equal(layer, exact, MASK, training=False)
+    kinds.assert_close(kinds.statistics(layer), before, 0)
 
 
 def test_timesteps_beyond_max_timesteps_share_the_last_statistics():
-    layer, longer = (
-        kinds.build(kinds.LSTM, timestep()),
-        kinds.build(kinds.LSTM, TimestepBatchNormalization(7)),
-    )
+    layer, longer = (kinds.build(LSTM, TimestepBatchNormalization(n)) for n in (STEPS, 7))
     kinds.randomize_statistics(layer)
     for few, many in zip(layer.non_trainable_weights, longer.non_trainable_weights, strict=True):
         many.assign(few.numpy()[np.minimum(np.arange(7), STEPS - 1)])
@@ -346,11 +240,7 @@ def test_timesteps_beyond_max_timesteps_share_the_last_statistics():
 # keras.layers.RNN -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "graph"),
-    [(kinds.LSTM, False), (kinds.GRU, False), (kinds.SIMPLE_RNN, True)],
-    ids=str,
-)
+@pytest.mark.parametrize(("kind", "graph"), [(LSTM, False), (SIMPLE_RNN, True)], ids=str)
 def test_training_keras_rnn_over_the_cell_equals_training_the_layer(kind, graph):
     """Outputs and statistics are equal, except the statistics of the first timestep.
 

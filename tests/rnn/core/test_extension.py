@@ -33,7 +33,6 @@ from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, SIMPLE_RNN, UNITS
 NORMS = {"none": None, "layer": LayerNormalization(), "timestep": TimestepBatchNormalization(3)}
 DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3, "seed": 3}
 HEADS = 2
-SLOTS = [*((kind, slot) for kind in KINDS for slot in kind.slots), (LSTM, "all")]
 
 
 def build(layer_class, norm=None, **options):
@@ -87,39 +86,30 @@ class StateNormLSTM(NormLSTM):
 
 
 def test_a_cell_with_only_an_inner_norm_equals_a_cell_that_leaves_its_other_norms_out():
-    norm = LayerNormalization()
-    layer = build(StateNormLSTM, norm)
-    other = build(NormLSTM, {"state_norm": norm})
+    """It trains with the custom gradient."""
+    layer, norm = build(StateNormLSTM, NORMS["layer"]), {"state_norm": NORMS["layer"]}
+    other = build(NormLSTM, norm, compiled=False)
     other.set_weights(layer.get_weights())
-    x, states = sequences(LSTM)
-    kinds.assert_close(layer(x, initial_state=states), other(x, initial_state=states))
+    assert describe(layer) is not None
+    kinds.assert_close(*(kinds.train(each, *sequences(LSTM), MASK) for each in (layer, other)))
 
 
-def test_a_cell_with_only_an_inner_norm_trains_with_the_custom_gradient():
-    kinds.assert_compiled_equals_loop(
-        lambda **compiled: build(StateNormLSTM, NORMS["layer"], **compiled), *sequences(LSTM), MASK
-    )
-
-
-@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 @pytest.mark.parametrize(
-    ("mask", "options"), [(MASK, {}), (None, DROPOUT)], ids=["masked", "dropout"]
+    ("norm", "mask", "options", "training"),
+    [
+        ("none", None, DROPOUT, True),
+        ("layer", MASK, {}, True),
+        ("layer", MASK, {}, False),
+        ("timestep", MASK, DROPOUT, True),
+    ],
+    ids=str,
 )
-def test_a_cell_with_further_weights_trains_with_the_custom_gradient(norm, mask, options):
+def test_a_cell_with_further_weights_runs_in_the_custom_gradient(norm, mask, options, training):
     def make(compiled):
-        return build(PeepholeLSTM, norm, compiled=compiled, **options)
+        return build(PeepholeLSTM, NORMS[norm], compiled=compiled, **options)
 
     assert describe(make(True)) is not None
-    kinds.assert_compiled_equals_loop(make, *sequences(LSTM), mask)
-
-
-def test_the_custom_gradient_runs_the_cell_at_inference():
-    kinds.assert_compiled_equals_loop(
-        lambda **compiled: build(PeepholeLSTM, NORMS["layer"], **compiled),
-        *sequences(LSTM),
-        MASK,
-        training=False,
-    )
+    kinds.assert_compiled_equals_loop(make, *sequences(LSTM), mask, training=training)
 
 
 def test_the_peepholes_have_gradients_and_change_the_outputs():
@@ -197,17 +187,15 @@ def test_the_gradient_of_any_state_may_be_none(mask):
 # A norm -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "slot"), SLOTS, ids=str)
-def test_a_norm_in_each_slot_trains_with_the_custom_gradient(kind, slot):
-    norm = HeadNormalization(HEADS)
-
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("training", [True, False])
+def test_a_norm_in_every_slot_runs_in_the_custom_gradient(kind, training):
     def make(compiled):
-        return kinds.build(kind, norm if slot == "all" else {slot: norm}, compiled=compiled)
+        return kinds.build(kind, HeadNormalization(HEADS), compiled=compiled)
 
-    norms = {s.name: s.norm for s in describe(make(True)).slots}
-    expected = kind.slots if slot == "all" else [slot]
-    assert [name for name, found in norms.items() if found == HeadNorm(HEADS, 1e-3)] == [*expected]
-    kinds.assert_compiled_equals_loop(make, *sequences(kind), MASK)
+    norms = {slot.name: slot.norm for slot in describe(make(True), training).slots}
+    assert norms == dict.fromkeys(kind.slots, HeadNorm(HEADS, 1e-3))
+    kinds.assert_compiled_equals_loop(make, *sequences(kind), MASK, training=training)
 
 
 @pytest.mark.parametrize("kind", [LSTM, GRU], ids=str)
@@ -216,15 +204,6 @@ def test_a_norm_shares_a_cell_with_other_norms_and_dropout(kind):
     norm = {slot: given[k % 3] for k, slot in enumerate(kind.slots)}
     kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(kind, norm, **DROPOUT, **compiled), *sequences(kind)
-    )
-
-
-def test_the_custom_gradient_runs_the_norm_at_inference():
-    kinds.assert_compiled_equals_loop(
-        lambda **compiled: kinds.build(LSTM, HeadNormalization(HEADS), **compiled),
-        *sequences(LSTM),
-        MASK,
-        training=False,
     )
 
 

@@ -1,0 +1,168 @@
+"""Compare LSTM, GRU and SimpleRNN with the equations of Ba et al. and with the layers of Keras."""
+
+import pytest
+
+from keras_norm import BatchNormLSTM, LayerNormalization, NormGRU, NormGRUCell, NormLSTM
+from keras_norm.rnn.lstm import NormLSTMCell
+from tests.check_layer import assert_refused
+from tests.pairwise import pairwise
+from tests.rnn import kinds
+from tests.rnn.kinds import (
+    FEATURES,
+    GRU,
+    KINDS,
+    LSTM,
+    MASK,
+    MASKS,
+    PER_SAMPLE_NORMS,
+    SIMPLE_RNN,
+    UNITS,
+)
+
+NORM = LayerNormalization()
+JOINT = dict.fromkeys(NormLSTMCell.JOINT_SLOTS, NORM)
+
+# Options of a layer, and the options of the oracle's step.
+VARIANTS = {
+    "LSTM, no bias": (LSTM, NORM, {"use_bias": False}, {}),
+    "LSTM, joint": (LSTM, NORM, {"norm_form": "joint"}, {}),
+    "LSTM, joint, dict": (LSTM, JOINT, {"norm_form": "joint", "use_bias": False}, {}),
+    "LSTM, carry": (LSTM, NORM, {"normalize_carry": True}, {"normalize_carry": True}),
+    "GRU, no bias": (GRU, NORM, {"use_bias": False}, {}),
+    "GRU, reset before": (GRU, None, {"reset_after": False}, {"reset_after": False}),
+    "SimpleRNN, no bias": (SIMPLE_RNN, NORM, {"use_bias": False}, {}),
+    **{f"GRU, {slot}": (GRU, {slot: NORM}, {}, {}) for slot in GRU.slots},
+}
+NORMS = [
+    *((kind, name) for kind in KINDS for name in ("none", "layer", "rms", "variance")),
+    *((LSTM, name) for name in ("recurrent only", "mixed slots")),
+    *((SIMPLE_RNN, name) for name in ("keras group", "keras unit")),
+]
+CASES = {
+    **{f"{kind}, {name}": (kind, PER_SAMPLE_NORMS[name], {}, {}) for kind, name in NORMS},
+    **VARIANTS,
+}
+
+
+@pytest.mark.parametrize(("kind", "norm", "options", "step"), CASES.values(), ids=CASES)
+def test_outputs_and_gradients_match_the_equations(kind, norm, options, step):
+    """The compiled path, the loop, and inference have the gradients of the oracle."""
+    layer = kinds.build(kind, norm, **options)
+    assert (layer.cell.bias is None) == (not options.get("use_bias", True))
+    for mask in MASKS.values():
+        kinds.assert_follows_oracle(layer, mask, step_options=step)
+    exact = kinds.oracle_gradients(layer, MASK, step_options=step)
+    for compiled, training in (("auto", True), (False, True), ("auto", False)):
+        layer.compiled = compiled
+        kinds.assert_gradients_equal(layer, exact, MASK, training)
+    narrow = kinds.build(kind, norm, dtype="float32", **options)
+    kinds.assert_follows_oracle(narrow, MASK, 1e-5, step_options=step)
+
+
+def test_the_joint_form_without_norms_equals_the_separate_form():
+    joint, separate = kinds.build(LSTM, norm_form="joint"), kinds.build(LSTM)
+    kinds.assert_close(joint(kinds.inputs()), separate(kinds.inputs()), 1e-12)
+
+
+def test_the_joint_form_of_batch_norm_has_statistics_for_every_gate():
+    layer = BatchNormLSTM(3, max_timesteps=kinds.TIME, norm_form="joint", return_sequences=True)
+    layer(kinds.inputs(), training=True)
+    for slot in NormLSTMCell.JOINT_SLOTS:
+        norm = getattr(layer.cell, slot)
+        assert (norm.gamma.numpy() == 0.1).all()
+        assert not norm.center
+        assert norm.update_count.numpy().all()
+
+
+# Keras ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    pairwise(
+        kind=[(LSTM, {}), (GRU, {}), (GRU, {"reset_after": False}), (SIMPLE_RNN, {})],
+        mask=[None, MASK],
+        training=[True, False],
+        activation=["tanh", "relu"],
+        use_bias=[True, False],
+        go_backwards=[False, True],
+        unroll=[False, True],
+        zero_output_for_mask=[False, True],
+        dropout=[0.0, 0.3],
+        recurrent_dropout=[0.0, 0.4],
+    ),
+    ids=lambda options: ", ".join(f"{name}={value}"[:30] for name, value in options.items()),
+)
+def test_without_norm_the_layer_equals_that_of_keras(options):
+    """Outputs, states and gradients are equal.
+
+    Keras does not reverse the mask of an unrolled layer that goes backwards: unroll only ours.
+    """
+    options = {"seed": 7, "dtype": "float64", "return_sequences": True, **options}
+    (kind, own), mask, training = (options.pop(name) for name in ("kind", "mask", "training"))
+    if options["activation"] == "relu" and kind is not SIMPLE_RNN:
+        own = {"recurrent_activation": "hard_sigmoid", **own}
+    options |= {"return_state": True, **own}
+    ours = kinds.built(kind.layer(UNITS, **options))
+    theirs = kind.keras_layer(UNITS, **{**options, "unroll": False})
+    theirs.build((None, None, FEATURES))
+    theirs.set_weights(ours.get_weights())
+    x, states = kinds.cast(kinds.inputs()), kinds.cast(kinds.initial_states(kind))
+    found = [
+        kinds.train(layer, x, states, None if mask is None else kinds.cast(mask, "bool"), training)
+        for layer in (ours, theirs)
+    ]
+    kinds.assert_close(*found, 1e-12)
+
+
+@pytest.mark.parametrize("unit_forget_bias", [True, False])
+def test_the_forget_gate_bias_is_initialized_as_in_keras(unit_forget_bias):
+    layers = [cls(3, unit_forget_bias=unit_forget_bias) for cls in (NormLSTM, LSTM.keras_layer)]
+    for layer in layers:
+        layer.build((None, None, 2))
+    kinds.assert_close(*([layer.cell.bias] for layer in layers), 0)
+
+
+def test_a_normalized_gru_has_one_bias_and_a_gru_without_norms_the_two_of_keras():
+    for norm in (NORM, {"kernel_norm": NORM}):
+        assert kinds.build(GRU, norm).cell.bias.shape == (3 * UNITS,)
+    assert kinds.build(GRU).cell.bias.shape == (2, 3 * UNITS)
+
+
+def test_regularizers_and_constraints_apply_to_a_normalized_gru():
+    names = "kernel", "recurrent", "bias"
+    options = {f"{name}_regularizer": "l2" for name in names}
+    options |= {f"{name}_constraint": "non_neg" for name in names}
+    layer = kinds.build(GRU, NORM, **options)
+    for weight in (layer.cell.kernel, layer.cell.recurrent_kernel, layer.cell.bias):
+        assert weight.regularizer is not None
+        assert weight.constraint is not None
+    assert len(layer.losses) == 3
+
+
+# Refusals ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        ({"norm_form": "both"}, ["norm_form", "both", "separate", "joint"]),
+        ({"norm_form": "joint", "normalize_carry": True}, ["normalize_carry", "joint"]),
+        ({"norm_form": "joint", "norm": {"state_norm": NORM}}, ["state_norm", "forget_norm"]),
+    ],
+    ids=str,
+)
+def test_wrong_options_of_an_lstm_raise(options, fragments):
+    assert_refused(lambda: NormLSTM(3, **options), *fragments)
+
+
+@pytest.mark.parametrize("cls", [NormGRU, NormGRUCell])
+def test_a_norm_with_reset_after_false_raises(cls):
+    assert_refused(lambda: cls(3, norm=NORM, reset_after=False), "reset_after")
+    assert not cls(3, norm={"kernel_norm": None}, reset_after=False).reset_after
+
+
+def test_a_failed_build_does_not_change_reset_after():
+    cell = NormGRUCell(3, norm=NORM)
+    assert_refused(lambda: cell.build((None, None)), "None")
+    assert cell.reset_after
