@@ -71,19 +71,16 @@ def test_fit_trains_on_the_compiled_path_and_validates_and_predicts_on_the_loop(
     assert COMPILED not in ran[ran.index(LOOP) :]
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_callers_compiled_by_xla_select_the_same_path(ran, training):
+def test_callers_compiled_by_xla_and_strategies_select_the_same_path(ran):
     layer = layer_of()
     layer.build((None, 4, 2))
-    run = tf.function(lambda x: layer(x, training=training), jit_compile=True, autograph=False)
-    run(draw())
-    assert ran == [COMPILED if training else LOOP]
-
-
-def test_training_under_a_strategy_runs_the_compiled_path(ran):
+    for training in (True, False):
+        tf.function(lambda x, t=training: layer(x, training=t), jit_compile=True, autograph=False)(
+            draw()
+        )
     with tf.distribute.OneDeviceStrategy("CPU:0").scope():
         layer_of()(draw(), training=True)
-    assert ran == [COMPILED]
+    assert ran == [COMPILED, LOOP, COMPILED]
 
 
 def test_model_export_writes_no_xla_operation(tmp_path):
@@ -150,34 +147,26 @@ class SameGRU(keras_norm.NormGRU):
 
 
 @pytest.mark.parametrize(
-    ("layer", "expected"),
+    ("cls", "options", "expected"),
     [
-        (layer_of(unroll=True), LOOP),
-        (layer_of(HalvedGRU), LOOP),
-        (layer_of(keras_norm.NormLSTM, activation="relu"), LOOP),
-        (layer_of(SameGRU), COMPILED),
+        (keras_norm.LayerNormSimpleRNN, {"unroll": True}, LOOP),
+        (HalvedGRU, {}, LOOP),
+        (keras_norm.NormLSTM, {"activation": "relu"}, LOOP),
+        (SameGRU, {}, COMPILED),
     ],
     ids=["unrolled", "overrides step", "relu", "subclass without an override"],
 )
-def test_unsupported_layers_run_the_loop(ran, layer, expected):
-    layer(draw(), training=True)
+def test_unsupported_layers_run_the_loop_and_compiled_true_raises(ran, cls, options, expected):
+    layer_of(cls, **options)(draw(), training=True)
     assert ran == [expected]
-
-
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize(
-    "layer",
-    [
-        layer_of(unroll=True, compiled=True, name="mine"),
-        layer_of(HalvedGRU, compiled=True, name="mine"),
-        layer_of(keras_norm.NormLSTM, activation="relu", compiled=True, name="mine"),
-    ],
-    ids=["unrolled", "overrides step", "relu"],
-)
-def test_compiled_true_raises_for_unsupported_layers(layer, training):
-    assert_refused(
-        lambda: layer(draw(), training=training), "compiled=True", "'mine'", "Leave compiled at"
-    )
+    layer = layer_of(cls, compiled=True, name="mine", **options)
+    for training in (True, False) if expected == LOOP else ():
+        assert_refused(
+            lambda t=training: layer(draw(), training=t),
+            "compiled=True",
+            "'mine'",
+            "Leave compiled",
+        )
 
 
 # The argument -----------------------------------------------------------------------------------
@@ -185,16 +174,14 @@ def test_compiled_true_raises_for_unsupported_layers(layer, training):
 
 @pytest.mark.parametrize("compiled", ["auto", True, False])
 def test_compiled_is_kept_in_the_configuration(compiled):
-    layer = layer_of(compiled=compiled)
-    assert layer.compiled == compiled
-    assert type(layer).from_config(layer.get_config()).compiled == compiled
+    layer, of_cell = (
+        layer_of(compiled=compiled),
+        NormRNN(keras_norm.NormSimpleRNNCell(2), compiled=compiled),
+    )
+    for each in (layer, of_cell):
+        assert each.compiled == compiled
+        assert type(each).from_config(each.get_config()).compiled == compiled
     assert keras.layers.Bidirectional(layer).backward_layer.compiled == compiled
-
-
-@pytest.mark.parametrize("compiled", ["auto", True, False])
-def test_norm_rnn_keeps_compiled_in_its_configuration(compiled):
-    layer = NormRNN(keras_norm.NormSimpleRNNCell(2), compiled=compiled)
-    assert NormRNN.from_config(layer.get_config()).compiled == compiled
 
 
 def test_a_configuration_without_compiled_means_auto():

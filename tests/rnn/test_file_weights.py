@@ -43,7 +43,7 @@ LAYERS = {
         lambda: keras.layers.RNN(keras.layers.LSTMCell(4), name="lstm"),
         lambda: keras.layers.RNN(keras_norm.LayerNormLSTMCell(4), name="lstm"),
     ),
-    "both directions": (
+    "bidirectional": (
         lambda: keras.layers.Bidirectional(lstm()),
         lambda: keras.layers.Bidirectional(layer_norm_lstm()),
     ),
@@ -84,22 +84,23 @@ def without_weights():
     return keras_norm.NormLSTM(4, norm=norm, name="lstm")
 
 
+def assert_loads(make, path, **options):
+    model, other = build(make()), build(make())
+    model.save_weights(path, **options)
+    other.load_weights(path)
+    for expected, actual in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
 @pytest.mark.parametrize(
     "make", [*(normalized for _, normalized in LAYERS.values()), without_weights]
 )
 def test_a_file_of_the_same_layers_loads(make, tmp_path):
-    model, other = build(make()), build(make())
-    model.save_weights(tmp_path / "same.weights.h5")
-    other.load_weights(tmp_path / "same.weights.h5")
-    for expected, actual in zip(model.get_weights(), other.get_weights(), strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    assert_loads(make, tmp_path / "same.weights.h5")
 
 
 @needs_keras(3, 13, "Keras 3.10 cannot read its own weights in several files")
 def test_weights_in_several_files_load(tmp_path):
-    model, other = build(layer_norm_lstm()), build(layer_norm_lstm())
-    model.save_weights(tmp_path / "several.weights.json", max_shard_size=6e-7)  # gigabytes
+    sizes = {"max_shard_size": 6e-7}  # gigabytes
+    assert_loads(layer_norm_lstm, tmp_path / "several.weights.json", **sizes)
     assert len([*tmp_path.glob("*.h5")]) > 1
-    other.load_weights(tmp_path / "several.weights.json")
-    for expected, actual in zip(model.get_weights(), other.get_weights(), strict=True):
-        np.testing.assert_array_equal(actual, expected)

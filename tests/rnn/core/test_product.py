@@ -188,17 +188,9 @@ def test_the_gradients_of_all_timesteps_are_added(name):
 
 
 @every_norm
-def test_only_batch_norms_and_blocks_with_dropout_masks_keep_the_product(norm):
-    """The backward pass of a per-sample norm reads the inputs and the kernel instead."""
-    kernel, gamma = draw(FEATURES, WIDTH), draw(WIDTH)
-    for inputs in (1, 2):
-        product = product_of([norm], kernel, gamma, inputs)
-        kept = norm is not None and (inputs > 1 or isinstance(norm, TimestepNorm))
-        assert product.needs_product(product.slots[0]) == kept
-
-
-@every_norm
-def test_a_product_with_few_columns_is_kept(norm):
-    """With many features, the products with the Gram matrix would cost more than they save."""
-    product = product_of([norm], draw(MANY_FEATURES, WIDTH), draw(WIDTH), 1)
-    assert product.needs_product(product.slots[0]) == (norm is not None)
+def test_only_batch_norms_few_columns_and_blocks_with_dropout_masks_keep_the_product(norm):
+    """The backward pass of other per-sample norms reads the inputs and the kernel instead."""
+    for inputs, features in ((1, FEATURES), (2, FEATURES), (1, MANY_FEATURES)):
+        product = product_of([norm], draw(features, WIDTH), draw(WIDTH), inputs)
+        reads = isinstance(norm, TimestepNorm) or inputs > 1 or features == MANY_FEATURES
+        assert product.needs_product(product.slots[0]) == (norm is not None and reads)

@@ -25,7 +25,6 @@ STATE_NORMS = {
     "moving": TimestepNorm(0.1, learning=False),
 }
 CASES = [(GRU, "none"), (SIMPLE_RNN, "none"), *((LSTM, name) for name in STATE_NORMS)]
-every_cell = pytest.mark.parametrize(("kind", "norm"), CASES, ids=str)
 
 
 def draw(*shape, seed=0):
@@ -105,35 +104,21 @@ def backward(kind, norm, sources):
     return {"x": found.x, "u": found.u, "states": states, **affine}
 
 
-@every_cell
+@pytest.mark.parametrize(("kind", "norm"), CASES, ids=str)
 def test_the_gradients_of_a_step_equal_central_differences(kind, norm):
     norm = STATE_NORMS[norm]
     sources = sources_of(kind, norm)
     found, expected = backward(kind, norm, sources), central_differences(kind, norm, sources)
     assert found.keys() == expected.keys()
     for name in expected:
-        pairs = zip(
+        for actual, exact in zip(
             keras.tree.flatten(found[name]), keras.tree.flatten(expected[name]), strict=True
-        )
-        for actual, exact in pairs:
+        ):
             np.testing.assert_allclose(actual, exact, rtol=0, atol=1e-8, err_msg=name)
-
-
-@every_cell
-def test_a_step_has_as_many_gates_as_x_has_columns_of_units(kind, norm):
-    """The gates replace x W in memory."""
-    step, _ = forward(kind, STATE_NORMS[norm], sources_of(kind, STATE_NORMS[norm]))
+    assert found["x"][0] is found["u"][0]  # stored once
+    # The gates replace x W in memory.
+    step, _ = forward(kind, norm, sources)
     assert [gate.shape for gate in step.gates] == [(BATCH, UNITS)] * sum(GROUPS[kind])
-
-
-@pytest.mark.parametrize("kind", [LSTM, SIMPLE_RNN], ids=str)
-def test_x_and_u_share_a_gradient_that_is_stored_once(kind):
-    sources = sources_of(kind, None)
-    step, norms = forward(kind, None, sources)
-    old = list(map(tf.constant, sources["states"]))
-    ds = d_states_of(kind)
-    found = kind.cell.backward_step(step.gates, step.residuals, old, step.states, ds, {}, norms)
-    assert found.x[0] is found.u[0]
 
 
 @pytest.mark.parametrize(

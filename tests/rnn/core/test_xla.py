@@ -51,7 +51,7 @@ def test_one_half_of_the_batch_may_be_empty():
 
 
 def test_a_layer_in_a_compiled_caller_matches_the_loop():
-    """`test_recurrence` compiles a model with batch norms."""
+    """`test_gradient.test_fit_matches_the_loop` compiles a model with batch norms."""
 
     def run(layer, x):
         return kinds.in_graph_if_compiled(
