@@ -12,9 +12,9 @@ from keras_norm.export import signature
 from keras_norm.export.checks.artifacts import Artifact, sources
 from keras_norm.export.checks.data_comparison import DataComparison, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
-from keras_norm.export.checks.explain_differences import excuse_rounding, explain_differences
-from keras_norm.export.checks.judge import Judge
-from keras_norm.export.checks.plan import make_plan
+from keras_norm.export.checks.first_difference import explain_differences
+from keras_norm.export.checks.judge import Judge, rounding_notes
+from keras_norm.export.checks.plan import Plan
 from keras_norm.export.checks.properties.property_registry import (
     PROPERTIES,
     explains_outputs,
@@ -146,30 +146,27 @@ def check(
     found = sources(artifacts, model)
     with restored_variables(model), Progress("check", len(found) + 4) as progress:
         progress.step("running the Keras model")
-        plan = make_plan(model, samples, batch_sizes, lengths)
+        plan = Plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
             # Run one batch, to raise ValueError for wrong labels before the comparison.
-            next(run_batches(first, plan.run, plan.batch))
+            next(run_batches(first, plan.run, plan.expected.batch))
         with open_subjects(found, plan) as subjects:
             progress.step("comparing the outputs")
-            meter = GapMeter(model)
-            comparison = DataComparison(model, plan.run, meter, subjects, rtol, plan.batch)
+            batch, meter = plan.expected.batch, GapMeter(model)
+            comparison = DataComparison(model, plan.run, meter, subjects, rtol, batch)
             for part in parts:
                 comparison.add(part)
             measured = comparison.measured
             gap, advice = meter.judge(measured.samples, plan.samples.length, max_gap)
             judge = Judge(plan, measured, rtol, atol)
-            judge.require_comparison()
             checked = [_check_artifact(subject, judge, progress) for subject in subjects]
         progress.step("testing the Keras model")
         keras_result = _check_keras_model(model, judge)
         results, unsupported = _replace_optional_errors(list(zip(found, checked, strict=True)))
         progress.step("searching for the causes of differences")
-        excused: tuple[str, ...] = ()
-        if rtol is None and atol is None:
-            results, excused = excuse_rounding(model, results, plan)
         if not explains_outputs(keras_result):
-            results = explain_differences(model, results, plan, comparison.worst)
+            cases = (*plan.expected.cases, *plan.expected.edges)
+            results = explain_differences(results, judge.rounding, cases, comparison.worst)
         notes = [note for known in PROPERTIES for note in known.make_notes(model, results)]
     unmeasured = [gap.reason] if gap.verdict == "not measured" else []
     return Report(
@@ -180,12 +177,13 @@ def check(
         gap,
         (
             *(f"train/inference gap not measured: {reason}" for reason in unmeasured),
-            *(*plan.notes, *excused, *unsupported, *notes, *judge.make_notes()),
+            *plan.expected.notes,
+            *(*rounding_notes(results), *unsupported, *notes, *judge.make_notes()),
         ),
         tuple(installed_versions().items()),
         find_advice(keras_result, results, advice),
-        plan.layers,
-        judge.timesteps,
+        judge.expected.layers,
+        judge.expected.timesteps,
     )
 
 
@@ -200,7 +198,7 @@ def _require_number(name: str, value: float | None) -> None:
 def _check_artifact(subject: Subject, judge: Judge, progress: Progress) -> ArtifactResult:
     progress.step(f"testing {printable(subject.source.name)}")
     subject.record()
-    return judge.artifact(subject, measure_properties(subject, judge.tolerances(subject)))
+    return judge.result(subject, measure_properties(subject, judge.tolerances(subject)))
 
 
 def _check_keras_model(model: keras.Model, judge: Judge) -> ArtifactResult:
@@ -210,15 +208,15 @@ def _check_keras_model(model: keras.Model, judge: Judge) -> ArtifactResult:
         model: the Keras model.
         judge: the judge, with the plan and the measurements over all data.
     """
-    plan = judge.plan
+    plan, expected = judge.plan, judge.expected
+    outputs = tuple(case.outputs for case in (*expected.cases, *expected.edges))
     subject = Subject(
-        Source("Keras model", "", plan.precision, lambda: contextlib.nullcontext(plan.run)),
+        Source("Keras model", "", expected.precision, lambda: contextlib.nullcontext(plan.run)),
         plan,
         plan.run,
         variables=plan.variables,
-        first=plan.expected[0],
-        cases=plan.expected,
-        edges=plan.edges_expected,
+        first=outputs[0],
+        outputs=outputs,
         model=model,
         data=judge.measured,
     )
@@ -226,7 +224,7 @@ def _check_keras_model(model: keras.Model, judge: Judge) -> ArtifactResult:
     properties = measure_properties(subject, judge.tolerances(subject))
     if subject.error is not None:
         raise ValueError(f"The Keras model cannot run: {subject.error}")
-    return judge.keras_model(subject, properties)
+    return judge.result(subject, properties)
 
 
 def _replace_optional_errors(

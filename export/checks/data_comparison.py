@@ -102,8 +102,8 @@ class DataComparison:
 
     Attributes:
         measured: the measurements on all parts so far.
-        worst: the batch with the largest difference, and the outputs of the Keras model for it, by
-            name of the artifact.
+        worst: the batch with the largest difference, with the outputs of the Keras model, by name
+            of the artifact.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class DataComparison:
         self.measured = DataMeasurements(
             artifacts={each.source.name: ArtifactMeasurements() for each in artifacts}
         )
-        self.worst: dict[str, tuple[Case, Arrays]] = {}
+        self.worst: dict[str, Case] = {}
         self._largest: dict[str, float] = {}
         self._timesteps = timestep_counter(model)
 
@@ -181,7 +181,8 @@ class DataComparison:
         excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
         largest = max(excesses, default=-1.0)
         if largest > self._largest.get(name, -math.inf):
-            self._largest[name], self.worst[name] = largest, (batch.case, batch.outputs)
+            self._largest[name] = largest
+            self.worst[name] = dataclasses.replace(batch.case, outputs=batch.outputs)
         _add_changes(found, batch, actual)
 
 

@@ -1,7 +1,10 @@
-"""Find the first layer of a Keras model whose output is wrong in an exported file."""
+"""Explain wrong outputs of a file: by rounding, or by the first layer with a wrong output."""
 
+import dataclasses
+import math
 import pathlib
 import tempfile
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
@@ -9,17 +12,75 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import largest, to_float64
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.results.artifact_result import FirstDifference
+from keras_norm.export.model.rounding import Rounding
+from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
+from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import TIMEOUT
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Array, Arrays, Tensor, Tensors
+
+
+def explain_differences(
+    results: Sequence[ArtifactResult],
+    rounding: Rounding,
+    cases: Sequence[Case],
+    worst_batches: Mapping[str, Case],
+) -> tuple[ArtifactResult, ...]:
+    """Explain each file's wrong outputs: by rounding, or by the first layer with a wrong output.
+
+    The smallest test input with a wrong output is explained; the worst batch of the data only if
+    all test inputs are right. If a file fails in two runtimes, both have one explanation.
+
+    Args:
+        results: the results of the artifacts.
+        rounding: the rounding errors of the Keras model.
+        cases: the test inputs, with the outputs of the Keras model.
+        worst_batches: the batch of the data with the largest difference, by name of the artifact.
+
+    Returns:
+        The results, with `first_difference`.
+    """
+    sizes = {c.name: sum(array.size for array in c.inputs.values()) for c in cases}
+    by_name = {case.name: case for case in cases}
+    known: dict[str, FirstDifference] = {}
+    explained = []
+    for result in results:
+        wrong = _wrong_outputs(result)
+        if wrong:
+            name = min(wrong, key=lambda name: sizes.get(name, math.inf))
+            key = result.path or result.name
+            if key not in known:
+                case = by_name.get(name) or worst_batches[result.name]
+                known[key] = explain_difference(result, rounding, case, wrong[name])
+            result = dataclasses.replace(result, first_difference=known[key])
+        explained.append(result)
+    return tuple(explained)
+
+
+def explain_difference(
+    result: ArtifactResult, rounding: Rounding, case: Case, wrong: Sequence[OutputComparison]
+) -> FirstDifference:
+    """Find out whether rounding or a layer causes the wrong outputs of one artifact.
+
+    Args:
+        result: the result of the artifact.
+        rounding: the rounding errors of the Keras model.
+        case: the test inputs, with the outputs of the Keras model.
+        wrong: the comparisons that failed for `case`.
+    """
+    reason = rounding.explain(case, wrong)
+    if reason is not None:
+        return FirstDifference(None, reason, stale=False, is_rounding=True)
+    share = max(result.share, result.rtol)
+    return find_first_difference(rounding.model, result.path, case.inputs, share)
 
 
 def find_first_difference(
@@ -44,7 +105,9 @@ def find_first_difference(
             None, "the artifact is a function, and tensors inside a function are not visible"
         )
     try:
-        known = _require_format(pathlib.Path(path))
+        known = format_of(pathlib.Path(path))
+        if known is None or not known.trace_script:
+            raise ValueError("the check cannot compute every tensor of this file format")
         if known.is_single_step(pathlib.Path(path)):
             reason = (
                 "a single-step model computes one timestep in a call, so its tensors cannot be "
@@ -60,16 +123,35 @@ def find_first_difference(
         )
 
 
+def _wrong_outputs(result: ArtifactResult) -> dict[str, list[OutputComparison]]:
+    """Return the failed comparisons by test input, where the difference of an output is known."""
+    failed: dict[str, list[OutputComparison]] = {}
+    for output in result.outputs:
+        for name, comparison in zip(output.cases, output.comparisons, strict=True):
+            if not comparison:
+                failed.setdefault(name, []).append(comparison)
+    return {n: own for n, own in failed.items() if any(c.max_abs is not None for c in own)}
+
+
 def _search_file(
     model: keras.Model, known: Format, path: pathlib.Path, inputs: Arrays, share: float
 ) -> FirstDifference:
-    file = _Tensors(_trace(known, path, inputs), share)
+    file = _Tensors(known, path, inputs, share)
     specs = signature.input_specs(model)
     tensors = [tf.constant(inputs[name], specs[name].dtype) for name in specs]
-    outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(list(tensors)))
-    outputs = [output for output in outputs if output.dtype != tf.string]
-    fresh, stale, reason = _new_export(model, known, path, inputs, outputs, share)
-    layer = _find_first(model, tensors, file, fresh)
+    fresh, stale, options = None, None, known.export_again(path)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            new = known.export(model, pathlib.Path(folder) / known.file_name, **options)
+        except (ConversionError, RunnerError, VerificationError, ValueError) as error:
+            reason = f"the model cannot be exported again: {one_line(error)}"
+        else:
+            fresh = _Tensors(known, new, inputs, share)
+            outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(tensors))
+            stale = all(fresh.find(y) for y in outputs if y.dtype != tf.string)
+            verdict = "right" if stale else "wrong too"
+            reason = f"the outputs of a new export of the model are {verdict}"
+    layer = _find_first(model, tensors, file, fresh if stale else None)
     if layer is None:
         return FirstDifference(
             None,
@@ -78,23 +160,25 @@ def _search_file(
     if known.stored_weights is not None:
         others = _layers_with_other_weights(model, known.stored_weights(path))
         if others:
-            reason = f"the file does not contain the weights of {_join_names(others)}"
-        elif fresh is not None:
+            more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+            reason = f"the file does not contain the weights of {', '.join(others[:3])}{more}"
+        elif stale:
             reason += ", and the file contains all weights of the model"
-            return FirstDifference(layer, reason, stale=False)
+            stale = False
     return FirstDifference(layer, reason, stale)
 
 
 class _Tensors:
-    """All tensors that a file computes, in graph order, to search for a layer's output."""
+    """All tensors that a file computes outside loops, to search for a layer's output."""
 
-    def __init__(self, arrays: list[Array], share: float) -> None:
-        self.count = len(arrays)
+    def __init__(self, known: Format, path: pathlib.Path, inputs: Arrays, share: float) -> None:
+        request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
+        subject = f"tensors of {path}"
+        with WorkerProcess(known.trace_script, subject=subject, timeout=TIMEOUT) as worker:
+            worker.load(request)
+            tensors = worker.run(inputs).values()
+        self.arrays = [to_float64(tensor).ravel() for tensor in tensors]
         self.share = share
-        self.by_size: dict[int, dict[int, Array]] = {}
-        for index, array in enumerate(arrays):
-            flat = array.astype(np.float64).ravel()
-            self.by_size.setdefault(array.size, {})[index] = flat
 
     def find(self, output: Tensor) -> set[int]:
         """Return the indices of the tensors that equal a layer's output; shapes may differ."""
@@ -102,8 +186,8 @@ class _Tensors:
         allowed = self.share * (largest([wanted]) + np.abs(wanted))
         return {
             index
-            for index, tensor in self.by_size.get(wanted.size, {}).items()
-            if (np.abs(tensor - wanted) <= allowed).all()
+            for index, tensor in enumerate(self.arrays)
+            if tensor.size == wanted.size and (np.abs(tensor - wanted) <= allowed).all()
         }
 
 
@@ -142,97 +226,30 @@ def _has_outputs(values: Tensors, file: _Tensors, fresh: _Tensors | None) -> boo
     """Return whether tensors of the file equal all outputs of a layer, or None if unknown."""
     verdicts = []
     for value in values:
-        if not _is_distinctive(value):
+        # Zeros, for example, match by chance. An array must have different floats.
+        if "float" not in value.dtype.name or not np.ptp(to_float64(value)):
             return None
         here = file.find(value)
         there = here if fresh is None else fresh.find(value)
         if fresh is not None and not there:
             return None
-        alike = fresh is not None and fresh.count == file.count
+        alike = fresh is not None and len(fresh.arrays) == len(file.arrays)
         verdicts.append(there <= here if alike else bool(here))
     return all(verdicts)
 
 
-def _is_distinctive(value: Tensor) -> bool:
-    """Return whether an array has different floats: zeros, for example, match by chance."""
-    if "float" not in keras.backend.standardize_dtype(value.dtype):
-        return False
-    return bool(np.ptp(to_float64(value)))
-
-
-def _require_format(path: pathlib.Path) -> Format:
-    known = format_of(path)
-    if known is None or not known.trace_script:
-        raise ValueError("the check cannot compute every tensor of this file format")
-    return known
-
-
-def _trace(known: Format, path: pathlib.Path, inputs: Arrays) -> list[Array]:
-    """Return every tensor that a file computes outside loops."""
-    script = known.trace_script
-    request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
-    with WorkerProcess(script, subject=f"tensors of {path}", timeout=TIMEOUT) as worker:
-        worker.load(request)
-        return list(worker.run(inputs).values())
-
-
-def _new_export(
-    model: keras.Model,
-    known: Format,
-    path: pathlib.Path,
-    inputs: Arrays,
-    outputs: Tensors,
-    share: float,
-) -> tuple[_Tensors | None, bool | None, str]:
-    """Export the model again, and compare the outputs of the new file with the Keras model.
-
-    Returns:
-        (tensors of the new file, or None if the export failed or the outputs are wrong; whether the
-        new file's outputs are right, or None if the export failed; a description of both).
-    """
-    options = known.export_again(path)
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            file = known.export(model, pathlib.Path(folder) / known.file_name, **options)
-        except (ConversionError, RunnerError, VerificationError, ValueError) as error:
-            return None, None, f"the model cannot be exported again: {one_line(error)}"
-        fresh = _Tensors(_trace(known, file, inputs), share)
-    if not all(fresh.find(output) for output in outputs):
-        return None, False, "the outputs of a new export of the model are wrong too"
-    return fresh, True, "the outputs of a new export of the model are right"
-
-
-def _layers_with_other_weights(model: keras.Model, arrays: list[Array]) -> list[str]:
-    """Return the paths of the Keras layers with a weight that the exported file does not store.
-
-    Each path names the innermost layer that has the weight.
+def _layers_with_other_weights(model: keras.Model, arrays: Sequence[Array]) -> list[str]:
+    """Return the paths of the innermost layers with a weight that the exported file does not store.
 
     Only weights that inference reads are compared. Other weights, such as counts of updates, need
     not be stored.
     """
     read = KerasRunner(model).variables_read
-    stored: dict[tuple[int, ...], list[Array]] = {}
-    for array in arrays:
-        stored.setdefault(array.shape, []).append(array)
-    return [
-        path
-        for path, layer in named_layers(model)
-        for weight in _own_weights(layer)
-        if id(weight.value) in read
-        and not any(
-            np.array_equal(keras.ops.convert_to_numpy(weight), array)
-            for array in stored.get(tuple(weight.shape), ())
-        )
-    ]
-
-
-def _own_weights(layer: keras.layers.Layer) -> list[keras.Variable]:
-    """Return the weights that belong to a layer itself and not to its sublayers."""
-    inner = {id(weight) for _, child in named_layers(layer) for weight in child.weights}
-    return [weight for weight in layer.weights if id(weight) not in inner]
-
-
-def _join_names(paths: list[str]) -> str:
-    paths = list(dict.fromkeys(paths))
-    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return ", ".join(paths[:3]) + more
+    found = []
+    for path, layer in named_layers(model):
+        inner = {id(weight) for _, child in named_layers(layer) for weight in child.weights}
+        own = [w for w in layer.weights if id(w.value) in read and id(w) not in inner]
+        values = [keras.ops.convert_to_numpy(weight) for weight in own]
+        if not all(any(np.array_equal(v, array) for array in arrays) for v in values):
+            found.append(path)
+    return found

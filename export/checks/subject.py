@@ -30,14 +30,14 @@ class Subject:
 
     Attributes:
         source: the artifact and its runtime.
-        plan: the test inputs, and the outputs of the Keras model for them.
+        plan: the Keras model, with its data and expected outputs.
         runner: the open runner; None if it did not open, or raised an error later.
         error: the reason why the artifact did not open or run, or None.
         unsafe_ops: names of the nodes by unsafe operation; a file with such nodes is not opened.
         variables: digests of the variables before the first call; empty if they are not visible.
-        first: outputs of the first call, for the first of `plan.cases`.
-        cases: outputs for each of `plan.cases`; fewer after an error.
-        edges: outputs for each of `plan.edges`; fewer after an error.
+        first: outputs of the first call, for the first test input.
+        outputs: outputs for each test input of `plan.expected`, the edge cases last; fewer after an
+            error.
         cost: bytes, milliseconds and operations; None after an error.
         model: the Keras model; None for an artifact.
         data: the measurements over all data; None for an artifact.
@@ -50,8 +50,7 @@ class Subject:
     unsafe_ops: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
     first: Arrays = dataclasses.field(default_factory=dict)
-    cases: tuple[Arrays, ...] = ()
-    edges: tuple[Arrays, ...] = ()
+    outputs: tuple[Arrays, ...] = ()
     cost: Cost | None = None
     model: keras.Model | None = None
     data: DataMeasurements | None = None
@@ -83,11 +82,10 @@ class Subject:
         if self.runner is None:
             return
         try:
-            for case in self.plan.cases[len(self.cases) :]:
-                self.cases += (self.run(case.inputs),)
-            for case in self.plan.edges[len(self.edges) :]:
-                self.edges += (self.run(case.inputs),)
-            self.cost = measure_cost(self.run, self.plan.samples, self.plan.batch, size)
+            expected = self.plan.expected
+            for case in (*expected.cases, *expected.edges)[len(self.outputs) :]:
+                self.outputs += (self.run(case.inputs),)
+            self.cost = measure_cost(self.run, self.plan.samples, expected.batch, size)
         # Catch every error, because a runner may raise any error. The artifact's result shows the
         # error.
         except Exception as error:
@@ -109,7 +107,7 @@ def open_subjects(sources: Sequence[Source], plan: Plan) -> Iterator[tuple[Subje
             try:
                 subject.runner = stack.enter_context(source.open(worker=worker))
                 subject.variables = subject.run.variable_digests()
-                subject.first = subject.run(plan.cases[0].inputs)
+                subject.first = subject.run(plan.expected.cases[0].inputs)
             except UnsafeOpError as error:
                 subject.error = "the artifact was not run, because it has unsafe operations"
                 subject.unsafe_ops = error.ops

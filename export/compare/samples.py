@@ -32,7 +32,7 @@ class InputSpec(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """The test inputs for one call of a model.
+    """The test inputs for one call of a model, and the model's outputs for them.
 
     Attributes:
         name: "batch 7, length 12", or "batch 7, length 12, padded left".
@@ -42,6 +42,9 @@ class Case:
             them.
         inputs: arrays by input name.
         masked: whether timesteps of the data are masked.
+        outputs: the Keras model's outputs by name; empty before the model ran.
+        atol: absolute tolerances by output name that replace smaller ones, because rounding in the
+            Keras model explains so large a difference.
     """
 
     name: str
@@ -49,6 +52,8 @@ class Case:
     length: int | None
     inputs: Arrays
     masked: bool = False
+    outputs: Arrays = dataclasses.field(default_factory=dict)
+    atol: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -67,8 +67,8 @@ def verify_file(
     with open_file(file, SERVING_DEFAULT if over_time is None else STEP) as runner:
         who = runner.name if over_time is None else f"{runner.name}'s step"
         run = runner if over_time is None else functools.partial(over_time, runner)
-        numbers = [*range(len(reference.cases)), 0]
-        return reference.verify(run, who, quantize, numbers=numbers)[:-1]
+        cases = reference.expected.cases
+        return reference.verify(run, who, quantize, cases=[*cases, cases[0]])[:-1]
 
 
 def verify_saved_model(
@@ -103,7 +103,8 @@ def verify_saved_model(
         reference.verify(functools.partial(run, SERVING_DEFAULT), "the SavedModel")
         if over_time is not None:
             run_step = functools.partial(over_time, functools.partial(run, STEP))
-            reference.verify(run_step, "the SavedModel's step", numbers=[1])
+            case = reference.expected.cases[1]
+            reference.verify(run_step, "the SavedModel's step", cases=[case])
 
     try:
         verify(reference)
@@ -125,7 +126,7 @@ def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | N
 
     Args:
         model: a functional or a built sequential model.
-        data: real samples, as for `verification_cases`, or None.
+        data: real samples, as for `expected_for_export`, or None.
 
     Raises:
         ValueError: `data` does not match the model's inputs, or the model fails on `data`.
@@ -146,7 +147,7 @@ def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | N
 
 def _with_empty_text(reference: Reference) -> Reference:
     """Add a test input of one empty text, if the model runs on it; else log a warning."""
-    model, (case, _) = reference.model, reference.cases[0]
+    model, case = reference.model, reference.expected.cases[0]
     if len(case.rows) != 1:
         return reference  # the batch size of the model is static, so the text has neighbors
     empty = without_text(case)
@@ -164,7 +165,8 @@ def _with_empty_text(reference: Reference) -> Reference:
         return reference
     if contains_nan(outputs):
         return reference
-    return Reference(model, [*reference.cases, (empty, outputs)], reference.random)
+    cases = (*reference.expected.cases, dataclasses.replace(empty, outputs=outputs))
+    return Reference(model, dataclasses.replace(reference.expected, cases=cases))
 
 
 def make_golden_cases(
@@ -193,11 +195,12 @@ def make_golden_cases(
         quantize: quantization of the file, as for `export_tflite`.
         outputs: signature -> the file's outputs for each test input.
     """
-    cases, in_eight_bits = reference.cases, quantize in EIGHT_BITS
+    cases, in_eight_bits = reference.expected.cases, quantize in EIGHT_BITS
 
     def whole_case(k: int, signature: str) -> GoldenCase:
-        case, expected = cases[k]
-        atol = reference.tolerance(k, quantize).largest_allowed(expected)
+        case, expected = cases[k], cases[k].outputs
+        tolerance = reference.expected.file_tolerance(case, quantize)
+        atol = tolerance.largest_allowed(expected)
         if quantize and outputs:
             own = outputs[signature][k]
             expected = {
@@ -209,8 +212,8 @@ def make_golden_cases(
         return GoldenCase(case.name, signature, case.inputs, expected, atol)
 
     def stream_case(k: int, step: Step) -> GoldenCase:
-        whole, count = whole_case(k, STEP), len(cases[k][0].rows)
-        size = len(cases[0][0].rows) if step_only else count
+        whole, count = whole_case(k, STEP), len(cases[k].rows)
+        size = len(cases[0].rows) if step_only else count
         return dataclasses.replace(
             whole,
             name=f"{whole.name}, timestep by timestep" + f", row 0 of {count}" * (size < count),

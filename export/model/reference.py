@@ -1,75 +1,48 @@
-"""Compute a Keras model's outputs for test inputs, and compare exported files with them."""
+"""Compare exported files with the expected outputs of a Keras model."""
 
 import dataclasses
-import functools
 import logging
-import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import keras
 
-from keras_norm.export.compare.arrays import magnitude, without_common_nan
-from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
-from keras_norm.export.compare.tolerance import (
-    Tolerance,
-    coarsest,
-    default_share,
-    default_tolerance,
-)
+from keras_norm.export.compare.arrays import without_common_nan
+from keras_norm.export.compare.expected import Expected
+from keras_norm.export.compare.output_differences import measure
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import VerificationError
+from keras_norm.export.model.expected_outputs import expected_for_export
 from keras_norm.export.model.reference_runner import (
     TRAINED,
     TrainedRunner,
     reference_runner,
 )
-from keras_norm.export.model.rounding import MAGNIFIED, rounding_errors
-from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
-from keras_norm.export.model.verification_inputs import Cases, verification_cases
+from keras_norm.export.model.rounding import MAGNIFIED, Rounding
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.runner import Run
 from keras_norm.typing import Arrays, TensorLike
 
 logger = logging.getLogger("keras_norm.export")
 
-# Rounding excuses a difference of at most 5% of an output's largest absolute value. A larger
-# difference fails even if rounding causes it: a check that accepts it proves nothing.
-MOST = 5e-2
-
 WRONG_CONVERSION = "the converter changed the result of a layer"
 
 
 class Reference:
-    """Check the outputs of exported files against a Keras model's outputs for test inputs.
+    """A Keras model with its expected outputs, to compare exported files with.
 
     Args:
         model: a functional or a built sequential model.
-        cases: test inputs with the model's outputs, from `verification_cases`.
-        random: whether the test inputs are random, and not the user's samples.
+        expected: test inputs with the model's outputs.
+
+    Attributes:
+        model: the model.
+        expected: as above. A case has a wider tolerance after `first_failure` has accepted a
+            difference because of rounding.
     """
 
-    def __init__(self, model: keras.Model, cases: Cases, random: bool = False) -> None:
-        self.model, self.cases, self.random = model, cases, random
-        self._widened: dict[int, Tolerance] = {}
-
-    def tolerance(self, k: int, quantize: str | None = None) -> Tolerance:
-        """Return the tolerance for the outputs of an exported file on the k-th test inputs.
-
-        The tolerance is the default tolerance of `check`, or larger where `first_failure` accepted
-        a difference because of rounding. The outputs of a file in 8 bits only have to be finite; a
-        later step measures their errors. Integer outputs of a quantized file are not compared:
-        rounding may change every integer, and there are too few integers to limit the share that
-        differs.
-
-        Args:
-            k: index of the test inputs.
-            quantize: as for `export_tflite`.
-        """
-        if quantize in EIGHT_BITS:
-            return Tolerance(0.0, dict.fromkeys(self._scales, math.inf), integer_share=1.0)
-        default = default_tolerance(coarsest([self._precision, quantize or ""]), *self._size)
-        if quantize is None:
-            return self._widened.get(k, default)
-        return dataclasses.replace(default, integer_share=1.0)
+    def __init__(self, model: keras.Model, expected: Expected) -> None:
+        self.model, self.expected = model, expected
+        self._rounding = Rounding(model)
 
     def verify(
         self,
@@ -77,7 +50,7 @@ class Reference:
         who: str,
         quantize: str | None = None,
         suspect: str = WRONG_CONVERSION,
-        numbers: Iterable[int] | None = None,
+        cases: Sequence[Case] | None = None,
     ) -> list[Arrays]:
         """Run a function on the test inputs, and compare its outputs with those of the Keras model.
 
@@ -87,7 +60,7 @@ class Reference:
             who: the function's name in a message.
             quantize: as for `export_tflite`.
             suspect: a likely cause of differences, for a message.
-            numbers: indices of the test inputs to run; None for all.
+            cases: the test inputs to run; None for all.
 
         Returns:
             The function's outputs for each of the test inputs.
@@ -97,19 +70,18 @@ class Reference:
                 tolerance.
         """
         outputs = []
-        for k in range(len(self.cases)) if numbers is None else numbers:
-            inputs = self.cases[k][0].inputs
-            outputs.append(run(inputs))
-            failure = self.first_failure(k, outputs[-1], quantize)
+        for case in self.expected.cases if cases is None else cases:
+            outputs.append(run(case.inputs))
+            failure = self.first_failure(case, outputs[-1], quantize)
             if failure is not None:
-                shapes = ", ".join(str(array.shape) for array in inputs.values())
+                shapes = ", ".join(str(array.shape) for array in case.inputs.values())
                 allowed = "" if failure.problem else f"; the tolerance is {failure.allowed:.2g}"
-                if quantize is not None and self.random:
+                if quantize is not None and self.expected.random:
                     suspect = (
                         "the random test inputs are unlike the model's data. Give "
                         "samples={input name: array}"
                     )
-                suspect = self._find_other_layer(inputs) or suspect
+                suspect = self._find_other_layer(case.inputs) or suspect
                 raise VerificationError(
                     f"the outputs of {who} differ from the Keras model's for inputs of shape "
                     f"{shapes}: {failure.description}{allowed}. Possible causes: the model is "
@@ -118,15 +90,14 @@ class Reference:
         return outputs
 
     def first_failure(
-        self, k: int, actual: Arrays, quantize: str | None = None
+        self, case: Case, actual: Arrays, quantize: str | None = None
     ) -> OutputComparison | None:
         """Return the first output that differs from the Keras model by more than its tolerance.
 
-        A recurrence can magnify rounding errors, and then no fixed tolerance is right. The method
-        therefore accepts a difference of the size that rounding alone causes, and logs a warning.
+        A difference that rounding explains is accepted, with a warning.
 
         Args:
-            k: index of the test inputs.
+            case: the test inputs.
             actual: the outputs to compare, by name. Outputs that the model does not have are
                 ignored.
             quantize: as for `export_tflite`.
@@ -134,27 +105,15 @@ class Reference:
         Returns:
             The comparison of the first wrong output; None if all outputs are right.
         """
-        wanted, received = without_common_nan(self.cases[k][1], actual)
-        found = self.tolerance(k, quantize).first_failure(wanted, received)
-        if found is None or quantize is not None:
-            return found
-        most = {name: MOST * scale for name, scale in self._scales.items()}
-        if Tolerance(0.0, most).first_failure(wanted, received) is not None:
-            return found
-        wider = self._by_rounding(k, most)
-        if wider.first_failure(wanted, received) is not None:
-            return found
-        self._widened[k] = wider
-        logger.warning(
-            'model "%s" magnifies rounding errors: for %s, output %r of the exported model differs '
-            "by %.2g. The exporter accepts the difference: it is at most %g times the difference "
-            "that rounding alone causes in the Keras model",
-            self.model.name,
-            self.cases[k][0].name,
-            found.output,
-            found.max_abs,
-            MAGNIFIED,
-        )
+        tolerance = self.expected.file_tolerance(case, quantize)
+        for found in measure(*without_common_nan(case.outputs, actual), tolerance.rtol):
+            result = tolerance.judge(found)
+            if not result and quantize is None:
+                result = self._rounding.excuse(case, result)
+                if result:
+                    self._widen(case, result)
+            if not result:
+                return result
         return None
 
     def without_random_outputs(self) -> "Reference | None":
@@ -163,16 +122,35 @@ class Reference:
         The model runs again on all test inputs. An output is random if it differs from the first
         run by more than its tolerance.
         """
-        again = reference_runner(self.model)
+        run, expected = reference_runner(self.model), self.expected
         random = set()
-        for k, (case, expected) in enumerate(self.cases):
-            first, second = without_common_nan(expected, again(case.inputs))
-            failed = self.tolerance(k).first_failure
+        for case in expected.cases:
+            first, second = without_common_nan(case.outputs, run(case.inputs))
+            failed = expected.file_tolerance(case).first_failure
             random |= {n for n in first if failed({n: first[n]}, {n: second[n]}) is not None}
         if not random:
             return self
-        cases = [(c, {n: y for n, y in own.items() if n not in random}) for c, own in self.cases]
-        return Reference(self.model, cases, self.random) if cases[0][1] else None
+        cases = tuple(
+            dataclasses.replace(c, outputs={n: y for n, y in c.outputs.items() if n not in random})
+            for c in expected.cases
+        )
+        if not cases[0].outputs:
+            return None
+        return Reference(self.model, dataclasses.replace(expected, cases=cases))
+
+    def _widen(self, case: Case, result: OutputComparison) -> None:
+        """Store the wider tolerance of a difference that rounding explains, and log a warning."""
+        logger.warning(
+            'model "%s" magnifies rounding errors: for %s, output %r of the exported model differs '
+            "by %.2g. The exporter accepts the difference: it is at most %g times the difference "
+            "that rounding alone causes in the Keras model",
+            self.model.name,
+            case.name,
+            result.output,
+            result.max_abs,
+            MAGNIFIED,
+        )
+        case.atol[result.output] = result.atol
 
     def _find_other_layer(self, inputs: Arrays) -> str | None:
         """Describe the first layer that computes other outputs on TensorFlow, or return None.
@@ -182,43 +160,17 @@ class Reference:
         if self.model not in TRAINED:
             return None
         run = TrainedRunner(self.model)
-        layer = run.find_other_layer(inputs, default_share(self._precision, *self._size[:2]))
+        layer = run.find_other_layer(inputs, self.expected.share(self.expected.precision))
         if layer is None:
             return None
         return f"layer {layer!r} computes other outputs on TensorFlow than on {run.trained.backend}"
-
-    def _by_rounding(self, k: int, most: dict[str, float]) -> Tolerance:
-        case, expected = self.cases[k]
-        errors = rounding_errors(self.model, case.inputs, expected)
-        before = self.tolerance(k)
-        atol = {
-            name: max(allowed, min(MAGNIFIED * errors.get(name, 0.0), most[name]))
-            for name, allowed in before.atol.items()
-        }
-        return dataclasses.replace(before, atol=atol)
-
-    @functools.cached_property
-    def _precision(self) -> str:
-        return model_precision(self.model, self.cases[0][1])
-
-    @functools.cached_property
-    def _scales(self) -> dict[str, float]:
-        """Largest |value| of every output over all test inputs; 1 for an output of zeros."""
-        names = self.cases[0][1]
-        return {n: max(magnitude(outputs[n]) for _, outputs in self.cases) or 1.0 for n in names}
-
-    @functools.cached_property
-    def _size(self) -> tuple[int, int, dict[str, float]]:
-        """Factors of the tolerance: layers, timesteps, and the largest |value| of each output."""
-        steps = max(map(timestep_counter(self.model), (case.inputs for case, _ in self.cases)))
-        return layer_depth(self.model), steps, self._scales
 
 
 def make_reference(model: keras.Model, data: TensorLike = None) -> Reference:
     """Run a model on real or random samples, and return its outputs as a reference.
 
     Args:
-        model: as for `verification_cases`.
-        data: as for `verification_cases`.
+        model: as for `expected_for_export`.
+        data: as for `expected_for_export`.
     """
-    return Reference(model, verification_cases(model, data), random=data is None)
+    return Reference(model, expected_for_export(model, data))

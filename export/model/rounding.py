@@ -1,4 +1,7 @@
-"""Measure the differences that rounding alone causes in a model's outputs."""
+"""Accept and explain the differences that rounding alone causes in a model's outputs."""
+
+import dataclasses
+from collections.abc import Iterable
 
 import keras
 import ml_dtypes
@@ -6,18 +9,93 @@ import numpy as np
 
 from keras_norm.clone import rebuild_model
 from keras_norm.export import signature
-from keras_norm.export.compare.arrays import absolute_difference, both_nan, kind_of
+from keras_norm.export.compare.arrays import absolute_difference, both_nan, kind_of, magnitude
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference_runner import TRAINED
 from keras_norm.export.model.tolerance_factors import model_precision
+from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.typing import Array, Arrays, Config
 
 # A difference of up to 4 times the measured rounding error is accepted. Only the rounding
 # error of the Keras model is measured, and an exported file rounds differently.
 MAGNIFIED = 4.0
+# Rounding excuses a difference of at most 5% of an output's largest absolute value. A larger
+# difference fails even if rounding causes it: a check that accepts it proves nothing.
+MOST = 5e-2
 # Number of random perturbations of the weights. After a single perturbation the outputs can be near
 # the float64 outputs by chance.
 PERTURBATIONS = 4
+
+
+class Rounding:
+    """The differences that rounding alone causes in a model's outputs.
+
+    A recurrence can magnify rounding errors, and so does a norm of equal values, which divides them
+    by sqrt(epsilon). No fixed tolerance is right for such a model. A difference is therefore
+    explained by rounding if it is at most `MAGNIFIED` times the measured rounding error. It is
+    accepted if it also is at most `MOST` times the largest output.
+
+    Args:
+        model: a functional or Sequential model.
+    """
+
+    def __init__(self, model: keras.Model) -> None:
+        self.model = model
+        # The errors by id of the inputs. The inputs are stored too, so that no id repeats.
+        self._known: dict[int, tuple[Arrays, dict[str, float]]] = {}
+
+    def errors(self, case: Case) -> dict[str, float]:
+        """Return the rounding error of each output; measure them at the first call for a case."""
+        if id(case.inputs) not in self._known:
+            measured = rounding_errors(self.model, case.inputs, case.outputs)
+            self._known[id(case.inputs)] = case.inputs, measured
+        return self._known[id(case.inputs)][1]
+
+    def excuse(self, case: Case, result: OutputComparison) -> OutputComparison:
+        """Accept a difference that rounding explains: return a comparison that passes.
+
+        Args:
+            case: the test inputs, with the outputs of the model.
+            result: the comparison of one output with `case.outputs`.
+
+        Returns:
+            `result`, if it passes already or if rounding does not explain the difference. Else a
+            comparison with a wider `atol`, and with the rounding error in `rounding`.
+        """
+        needed = result.atol_needed
+        if result or result.problem or needed is None:
+            return result
+        limit = MOST * magnitude(case.outputs[result.output])
+        if needed > limit:
+            return result
+        error = self.errors(case).get(result.output, 0.0)
+        limit = min(limit, MAGNIFIED * error)
+        if needed > limit:
+            return result
+        return dataclasses.replace(
+            result, passed=True, atol=limit, used=needed / limit, rounding=error
+        )
+
+    def explain(self, case: Case, results: Iterable[OutputComparison]) -> str | None:
+        """Return the evidence if rounding explains every failed comparison, else None.
+
+        Args:
+            case: the test inputs, with the outputs of the model.
+            results: the comparisons of an artifact's outputs with `case.outputs`.
+        """
+        errors = self.errors(case)
+        failed = [result for result in results if not result]
+        limits = ((c.max_abs, MAGNIFIED * errors.get(c.output, 0.0)) for c in failed)
+        # If a difference is NaN, `0 < apart <= limit` is false: rounding does not explain NaN.
+        if not all(apart is not None and 0 < apart <= limit for apart, limit in limits):
+            return None
+        worst = max(failed, key=lambda c: c.max_abs or 0.0)
+        return (
+            f"{case.name}: output {worst.output!r} differs by {worst.max_abs:.2g}, and rounding "
+            f"alone changes this output of the Keras model by {errors[worst.output]:.2g}, compared "
+            "with the model in float64"
+        )
 
 
 def rounding_errors(model: keras.Model, inputs: Arrays, expected: Arrays) -> dict[str, float]:

@@ -21,6 +21,7 @@ from keras_norm.export.compare.arrays import numpy_dtype
 from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.input_names import with_file_names
+from keras_norm.export.model.expected_outputs import long_sequence
 from keras_norm.export.model.layer_timestep import (
     MIXES_TIMESTEPS,
     layer_timesteps,
@@ -28,7 +29,6 @@ from keras_norm.export.model.layer_timestep import (
     static_length,
 )
 from keras_norm.export.model.reference import Reference, make_reference
-from keras_norm.export.model.verification_inputs import long_case
 from keras_norm.export.runtimes.over_time import run_over_time
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
@@ -325,8 +325,8 @@ def _verify_step(step: Step, reference: Reference | None) -> None:
         # Trace the graph now: a layer that cannot run on one timestep raises its error here.
         run.get_concrete_function()
         references = [reference or make_reference(model)]
-        if not reads_single_timesteps(model):
-            references.append(Reference(model, long_case(model)))
+        if not reads_single_timesteps(model) and (long := long_sequence(model)):
+            references.append(Reference(model, long))
         run_step = functools.partial(step.over_time, run)
         for each in references:
             each.verify(run_step, "the step", suspect=MIXES_TIMESTEPS)

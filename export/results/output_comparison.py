@@ -28,6 +28,8 @@ class OutputComparison:
         actual: actual value at `where`.
         rms: root mean square of the differences, if the output is judged by it (8-bit files);
             else None. `atol` is then the largest `rms` that passes, and `used` is rms / atol.
+        rounding: the difference that rounding alone causes in the Keras model, if the comparison
+            passes because of it; else None.
     """
 
     output: str
@@ -43,6 +45,7 @@ class OutputComparison:
     expected: float | None = None
     actual: float | None = None
     rms: float | None = None
+    rounding: float | None = None
 
     @property
     def allowed(self) -> float:

@@ -1,10 +1,10 @@
 """Fixtures of the tests of exports."""
 
-import importlib
-
 import pytest
 
 from keras_norm.export import export_saved_model, export_tflite
+from keras_norm.export.checks import first_difference
+from keras_norm.export.model import rounding
 from keras_norm.export.results.artifact_result import FirstDifference
 from tests.export import models
 
@@ -41,12 +41,11 @@ def unmeasured_rounding(monkeypatch):
 
     `checks/test_check_tolerance.py` and `model/test_rounding.py` test the measurement.
     """
-    module = importlib.import_module("keras_norm.export.checks.explain_differences")
-    monkeypatch.setattr(module, "rounding_errors", lambda *_: {})
+    monkeypatch.setattr(rounding, "rounding_errors", lambda *_: {})
 
 
 @pytest.fixture
 def unexplained(unmeasured_rounding, monkeypatch):
     """Do not search for the first layer that differs, which needs an export."""
-    module = importlib.import_module("keras_norm.export.checks.explain_differences")
-    monkeypatch.setattr(module, "explain_difference", lambda *_: FirstDifference(None, "not asked"))
+    unknown = FirstDifference(None, "not asked")
+    monkeypatch.setattr(first_difference, "explain_difference", lambda *_: unknown)

@@ -18,15 +18,13 @@ class BackendOutputs:
 
     Attributes:
         backend: the backend that trained the model.
-        cases: the test inputs.
-        trained: the model's outputs for each of `cases` on the backend that trained it.
+        cases: the test inputs, with the outputs on the backend that trained the model.
         tensorflow: the model's outputs for each of `cases` on TensorFlow.
         find_layer: `TrainedRunner.find_other_layer`.
     """
 
     backend: str
     cases: Sequence[Case]
-    trained: Sequence[Arrays]
     tensorflow: Sequence[Arrays]
     find_layer: Callable[[Arrays, float], str | None]
 
@@ -54,17 +52,15 @@ class Backends(Property[BackendOutputs]):
         on_tensorflow = KerasRunner(run.model)
         return BackendOutputs(
             run.trained.backend,
-            plan.cases,
-            plan.expected,
-            [on_tensorflow(case.inputs) for case in plan.cases],
+            plan.expected.cases,
+            [on_tensorflow(case.inputs) for case in plan.expected.cases],
             run.find_other_layer,
         )
 
     def judge(self, measured: BackendOutputs, tolerances: Tolerances) -> PropertyResult:
         """Compare the outputs. If they differ, find the first layer that differs."""
-        outputs = zip(measured.cases, measured.trained, measured.tensorflow, strict=True)
-        for case, trained, tensorflow in outputs:
-            worst = find_difference(tolerances.calls, trained, tensorflow, case.rows)
+        for case, tensorflow in zip(measured.cases, measured.tensorflow, strict=True):
+            worst = find_difference(tolerances.calls, case.outputs, tensorflow, case.rows)
             if worst is not None:
                 share = max(tolerances.share, tolerances.calls.rtol)
                 layer = measured.find_layer(case.inputs, share)

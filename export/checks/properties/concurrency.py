@@ -67,7 +67,7 @@ class Concurrency(Property[ConcurrentCalls]):
 
     def measure(self, subject: Subject) -> ConcurrentCalls | NotApplicable:
         """Call the model from several threads, with some of the test inputs."""
-        run, cases = subject.run, subject.plan.cases
+        run, cases = subject.run, subject.plan.expected.cases
         if not isinstance(run, ConcurrentRunner):
             return NotApplicable(
                 "concurrent calls were not tested, because the check runs one call at a time in "
@@ -76,9 +76,8 @@ class Concurrency(Property[ConcurrentCalls]):
         indices = sorted({*np.linspace(0, len(cases) - 1, INPUTS).astype(int).tolist()})
         inputs = [cases[k].inputs for k in indices]
         count, lowest, highest = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
-        return ConcurrentCalls(
-            [cases[k] for k in indices], [subject.cases[k] for k in indices], count, lowest, highest
-        )
+        expected = [subject.outputs[k] for k in indices]
+        return ConcurrentCalls([cases[k] for k in indices], expected, count, lowest, highest)
 
     def judge(self, measured: ConcurrentCalls, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         for bound in (measured.lowest, measured.highest):

@@ -25,8 +25,8 @@ class NoNaN(Property[Counts]):
     def measure(self, subject: Subject) -> Counts:
         """Count all values and the NaN values of each output, over the test inputs or all data."""
         found = {}
-        for name in subject.cases[0]:
-            outputs = [recorded[name] for recorded in subject.cases]
+        for name in subject.outputs[0]:
+            outputs = [recorded[name] for recorded in subject.outputs]
             nan = sum(int(where_nan(output).sum()) for output in outputs)
             found[name] = (sum(output.size for output in outputs), nan)
         artifacts = {} if subject.data is None else subject.data.artifacts

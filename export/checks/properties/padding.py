@@ -11,6 +11,7 @@ from keras_norm.export.checks.properties.property import (
 )
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.input_cases import PADDING, pad_samples
+from keras_norm.export.model.masks import mask_fills, why_not_padded
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.typing import Arrays
 
@@ -43,10 +44,11 @@ class Padding(Property[PaddedOutputs]):
 
     def measure(self, subject: Subject) -> PaddedOutputs | NotApplicable:
         """Run some sequences without padding, and with masked timesteps added on one side."""
-        fills = subject.plan.padding
-        if isinstance(fills, str):
-            return NotApplicable(fills)
-        inputs = pad_samples(subject.plan.samples, fills)
+        samples, fills = subject.plan.samples, mask_fills(subject.plan.model)
+        reason = why_not_padded(fills, samples)
+        if reason is not None:
+            return NotApplicable(reason)
+        inputs = pad_samples(samples, fills)
         return PaddedOutputs(subject.run(inputs[""]), subject.run(inputs[self.side]))
 
     def find_change(self, measured: PaddedOutputs, tolerances: Tolerances) -> str | None:

@@ -35,9 +35,10 @@ class Repeat(Property[RepeatedCall]):
 
     def measure(self, subject: Subject) -> RepeatedCall:
         """Run the last test input again, after another test input, and return both outputs."""
-        other, case = subject.plan.cases[0], subject.plan.cases[-1]
+        cases = subject.plan.expected.cases
+        other, case, before = cases[0], cases[-1], subject.outputs[len(cases) - 1]
         subject.run(other.inputs)
-        return RepeatedCall(case, other, subject.cases[-1], subject.run(case.inputs))
+        return RepeatedCall(case, other, before, subject.run(case.inputs))
 
     def judge(self, measured: RepeatedCall, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         case, other = measured.case, measured.other

@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.input_cases import NeighborCase
+from keras_norm.export.compare.input_cases import NeighborCase, neighbor_cases
 from keras_norm.export.compare.text_arrays import is_text
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
@@ -35,7 +35,9 @@ class RowIndependence(Property[Calls]):
 
     def measure(self, subject: Subject) -> Calls:
         """Run the original batch, and some of its rows alone and among other rows."""
-        return [(call, subject.run(call.case.inputs)) for call in subject.plan.neighbor_cases]
+        plan = subject.plan
+        calls = neighbor_cases(plan.samples, plan.expected.batch)
+        return [(call, subject.run(call.case.inputs)) for call in calls]
 
     def judge(self, measured: Calls, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         (original, expected), *others = measured

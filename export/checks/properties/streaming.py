@@ -111,7 +111,7 @@ class Streaming(Property[StepOutputs]):
 
 def _run_step(subject: Subject, step_runner: Runner) -> StepOutputs | NotApplicable:
     plan = subject.plan
-    stream = plan.long_stream() if subject.source.is_single_step else plan.stream()
+    stream = plan.long_stream if subject.source.is_single_step else plan.stream
     if isinstance(stream, str):
         return NotApplicable(f"the Keras model cannot run one timestep at a time: {stream}")
     file_inputs, inputs, actual = sorted(step_runner.inputs), sorted(stream.takes), None

@@ -47,7 +47,7 @@ class Weights(Property[Effects]):
 
     def measure(self, subject: Subject) -> Effects:
         """Find variables that changed since the first call of the check, and repeat this call."""
-        case = subject.plan.cases[0]
+        case = subject.plan.expected.cases[0]
         before, after = {}, {}
         if not subject.is_keras_model:
             before, after = subject.first, subject.run(case.inputs)

@@ -183,7 +183,7 @@ def export_tflite(
             streamed = stepper if step_only else None
             verify_useful(model, file, quantize, representative, streamed, products)
         if quantize is not None and has_loops:
-            warn_of_cost(file, looped, quantize, reference.cases[0][0].inputs)
+            warn_of_cost(file, looped, quantize, reference.expected.cases[0].inputs)
         outputs = {}
         if not step_only:
             outputs[SERVING_DEFAULT] = verify_file(file, TFLiteRunner, reference, quantize)

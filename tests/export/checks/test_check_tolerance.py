@@ -6,7 +6,7 @@ import pytest
 from keras import ops
 
 from keras_norm.export import check
-from keras_norm.export.checks import explain_differences
+from keras_norm.export.model import rounding
 from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export.checks.faulty_artifacts import DATA, failed, faulty, sequence_model
 
@@ -39,7 +39,7 @@ def test_an_artifact_that_is_wrong_for_a_row_of_zeros_fails(model):
 def test_rounding_that_the_model_magnifies_for_zeros_gives_a_note(
     model, monkeypatch, by, options, passes
 ):
-    monkeypatch.setattr(explain_differences, "rounding_errors", lambda *_: {"y": 0.5 * by})
+    monkeypatch.setattr(rounding, "rounding_errors", lambda *_: {"y": 0.5 * by})
     report = check(model, [faulty(model, off_at_zeros(by))], DATA, **options)
     assert report.passed == passes
     assert passes == any("Rounding alone changes this output" in n for n in report.notes)

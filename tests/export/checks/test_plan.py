@@ -6,7 +6,7 @@ import tensorflow as tf
 import keras_norm
 from keras_norm.export.checks.data_measurements import DataMeasurements
 from keras_norm.export.checks.judge import Judge
-from keras_norm.export.checks.plan import make_plan
+from keras_norm.export.checks.plan import Plan
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.signature import input_specs
@@ -18,7 +18,7 @@ def plan_of(*layers, **options):
     keras.utils.set_random_seed(0)
     y = keras.layers.Dense(2, name="y")
     model = keras.Sequential([keras.Input((None, 3), name="x"), *layers, y])
-    return model, make_plan(model, read_samples(input_specs(model), DATA), **options)
+    return model, Plan(model, read_samples(input_specs(model), DATA), **options)
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +28,21 @@ def masked():
 
 def test_the_plan_has_the_outputs_of_the_model_for_every_case(masked):
     model, plan = masked
-    for case, expected in zip(plan.cases, plan.expected, strict=True):
-        np.testing.assert_allclose(expected["y"], model(case.inputs["x"]), atol=1e-5)
+    for case in plan.expected.cases:
+        np.testing.assert_allclose(case.outputs["y"], model(case.inputs["x"]), atol=1e-5)
 
 
 def test_masked_cases_are_small_batches_of_the_data_s_length(masked):
     _, plan = masked
-    found = [(len(case.rows), case.length) for case in plan.cases if case.masked]
+    found = [(len(case.rows), case.length) for case in plan.expected.cases if case.masked]
     assert found == [(7, 6)] * 4
 
 
 def test_an_input_that_is_masked_after_another_layer_gives_a_note():
     layers = keras.layers.Rescaling(2.0), keras.layers.Masking(name="masking")
     _, plan = plan_of(*layers, lengths=[6])
-    assert not any(case.masked for case in plan.cases)
-    (note,) = plan.notes
+    assert not any(case.masked for case in plan.expected.cases)
+    (note,) = plan.expected.notes
     assert note.startswith(
         "input 'x' has no masked timesteps in any test input, because layer 'masking'"
     )
@@ -50,42 +50,43 @@ def test_an_input_that_is_masked_after_another_layer_gives_a_note():
 
 def test_the_share_follows_layers_and_the_longest_case_or_sample(masked):
     _, plan = masked
-    assert (plan.layers, plan.timesteps) == (2, 100)
+    assert (plan.expected.layers, plan.expected.timesteps) == (2, 100)
     for timesteps, times in ((0, 2), (400, 4)):
         judge = Judge(plan, DataMeasurements(timesteps=timesteps), None, None)
-        assert judge.share("float32") == pytest.approx(times * TOLERANCES["float32"])
+        assert judge.expected.share("float32") == pytest.approx(times * TOLERANCES["float32"])
 
 
 def test_the_scale_of_an_output_is_its_largest_absolute_value(masked):
     _, plan = masked
-    assert plan.scales == {"y": max(np.abs(outputs["y"]).max() for outputs in plan.expected)}
+    largest = max(np.abs(case.outputs["y"]).max() for case in plan.expected.cases)
+    assert plan.expected.scales == {"y": largest}
 
 
 def test_a_row_with_infinite_outputs_is_left_out_with_a_note():
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, keras.ops.log(keras.ops.abs(x)))
-    plan = make_plan(model, read_samples(input_specs(model), DATA))
-    assert [case.name.partition("row 0 ")[2] for case in plan.edges] == [
+    plan = Plan(model, read_samples(input_specs(model), DATA))
+    assert [case.name.partition("row 0 ")[2] for case in plan.expected.edges] == [
         "constant",
         "smallest values",
         "largest values",
     ]
     reason = "left out, because the Keras model cannot run them, or its outputs are NaN or infinite"
     note = f"batch 2, length 6, row 0 zeros: {reason}"
-    assert note in plan.notes
+    assert note in plan.expected.notes
 
 
 def test_extreme_rows_do_not_change_the_scale():
     x = keras.Input((3,), name="x")
     model = keras.Model(x, {"y": keras.ops.prod(x, axis=-1)})
     data = np.concatenate([np.eye(3), 9.0 * np.eye(3)]).astype("float32") + 1.0
-    plan = make_plan(model, read_samples(input_specs(model), data))
-    assert plan.edges_expected[-1]["y"].max() == 1000.0
-    assert plan.scales == {"y": 10.0}
+    plan = Plan(model, read_samples(input_specs(model), data))
+    assert plan.expected.edges[-1].outputs["y"].max() == 1000.0
+    assert plan.expected.scales == {"y": 10.0}
 
 
 def test_time_does_not_count_without_a_recurrence():
-    assert plan_of(lengths=[100])[1].timesteps == 1
+    assert plan_of(lengths=[100])[1].expected.timesteps == 1
 
 
 def test_a_model_with_a_static_batch_streams_in_its_batch_size(monkeypatch):
@@ -93,7 +94,7 @@ def test_a_model_with_a_static_batch_streams_in_its_batch_size(monkeypatch):
     inputs = keras.Input(batch_shape=(4, None, 3), name="x")
     hidden = keras_norm.LayerNormSimpleRNN(2, return_sequences=True, name="y")(inputs)
     model = keras.Model(inputs, hidden)
-    stream = make_plan(model, read_samples(input_specs(model), DATA)).long_stream()
+    stream = Plan(model, read_samples(input_specs(model), DATA)).long_stream
     assert stream.length == 1008  # 42 batches of 4 sequences of 6 timesteps
     rows = stream.inputs["x"][-4:]
     np.testing.assert_allclose(stream.expected["y"][-4:], model(rows), rtol=1e-5, atol=1e-6)
@@ -109,29 +110,31 @@ def test_a_model_with_a_static_batch_streams_in_its_batch_size(monkeypatch):
 )
 def test_lengths_without_usable_outputs_are_left_out_with_a_note(layers, why):
     _, plan = plan_of(*layers)
-    assert {case.length for case in plan.cases} == {3, 6, 9}
-    assert any(n.startswith("batch 1, length 1 was left out") and why in n for n in plan.notes)
+    assert {case.length for case in plan.expected.cases} == {3, 6, 9}
+    assert any(
+        n.startswith("batch 1, length 1 was left out") and why in n for n in plan.expected.notes
+    )
 
 
 def test_an_infinite_maximum_of_no_timesteps_is_left_out():
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(keras.layers.Cropping1D(1)(x)))
-    plan = make_plan(model, read_samples(input_specs(model), DATA))
-    assert {case.length for case in plan.cases} == {3, 6, 9}
+    plan = Plan(model, read_samples(input_specs(model), DATA))
+    assert {case.length for case in plan.expected.cases} == {3, 6, 9}
     expected = (
         "batch 1, length 1 was left out: all values of an output of the Keras model are infinite"
     )
-    assert plan.notes[0] == expected
+    assert plan.expected.notes[0] == expected
 
 
 def test_fewer_timesteps_than_a_kernel_are_left_out():
     x = keras.Input((None, 3), name="x")
     convolved = keras.layers.Conv1D(4, 2, use_bias=False)(x)
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
-    plan = make_plan(model, read_samples(input_specs(model), DATA))
-    assert {case.length for case in plan.cases} == {3, 6, 9}
+    plan = Plan(model, read_samples(input_specs(model), DATA))
+    assert {case.length for case in plan.expected.cases} == {3, 6, 9}
     # The reason depends on the processor: a wrong shape, or the maximum of no values.
-    assert plan.notes[0].startswith("batch 1, length 1 was left out: the Keras model ")
+    assert plan.expected.notes[0].startswith("batch 1, length 1 was left out: the Keras model ")
 
 
 class Convolved(keras.layers.Conv1D):
@@ -148,6 +151,6 @@ def test_outputs_of_another_shape_are_left_out():
     x = keras.Input((None, 3), name="x")
     convolved = Convolved(4, 2, use_bias=False)(x)
     model = keras.Model(x, keras.layers.GlobalMaxPooling1D()(convolved))
-    plan = make_plan(model, read_samples(input_specs(model), DATA))
-    assert {case.length for case in plan.cases} == {3, 6, 9}
-    assert "returns the shape (1, 3) for the output" in plan.notes[0]
+    plan = Plan(model, read_samples(input_specs(model), DATA))
+    assert {case.length for case in plan.expected.cases} == {3, 6, 9}
+    assert "returns the shape (1, 3) for the output" in plan.expected.notes[0]

@@ -7,7 +7,8 @@ from keras_norm.export.checks.artifacts import FunctionRunner, Source
 from keras_norm.export.checks.subject import open_subjects
 from keras_norm.export.errors import RunnerError
 
-PLAN = types.SimpleNamespace(cases=(types.SimpleNamespace(inputs={"x": 1}),))
+EXPECTED = types.SimpleNamespace(cases=(types.SimpleNamespace(inputs={"x": 1}),))
+PLAN = types.SimpleNamespace(expected=EXPECTED)
 
 
 @pytest.fixture

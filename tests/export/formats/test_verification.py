@@ -5,6 +5,7 @@ import pytest
 
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import VerificationError
+from keras_norm.export.model.expected_outputs import measure_expected
 from keras_norm.export.model.reference import Reference
 from tests.export import models
 
@@ -13,8 +14,10 @@ NAN = float("nan")
 
 def reference(*outputs):
     """Make a reference of one layer with the given outputs."""
-    case = Case("batch 3", (0, 1, 2), None, {"x": np.ones((3, 3), "float32")})
-    return Reference(models.dense(), [(case, {"y": np.array(outputs)})])
+    inputs = {"x": np.ones((3, 3), "float32")}
+    case = Case("batch 3", (0, 1, 2), None, inputs, outputs={"y": np.array(outputs)})
+    model = models.dense()
+    return Reference(model, measure_expected(model, [case]))
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,20 @@ def exported(tmp_path_factory):
 def test_the_tolerance_equals_the_tolerance_of_check(length, exported):
     model, path = exported
     x = np.random.default_rng(0).normal(size=(3, length, 3)).astype("float32")
-    own = make_reference(model, x).tolerance(1)
+    expected = make_reference(model, x).expected
+    own = expected.file_tolerance(expected.cases[1])
     for output in check(model, path, x, lengths=[length]).artifacts[0].outputs:
         (allowed, *_) = output.comparisons
         assert (own.rtol, own.atol[output.output]) == (allowed.rtol, pytest.approx(allowed.atol))
+
+
+def tolerance(reference, k=1, quantize=None):
+    return reference.expected.file_tolerance(reference.expected.cases[k], quantize)
+
+
+def first_failure(reference, share, quantize=None):
+    case = reference.expected.cases[1]
+    return reference.first_failure(case, off_by(reference, share), quantize)
 
 
 def off_by(reference, share):
@@ -42,7 +52,7 @@ def off_by(reference, share):
     rng = np.random.default_rng(1)
     return {
         name: y + share * np.abs(y).max() * rng.choice([-1.0, 1.0], y.shape)
-        for name, y in reference.cases[1][1].items()
+        for name, y in reference.expected.cases[1].outputs.items()
     }
 
 
@@ -54,34 +64,34 @@ def wild():
 
 def test_a_difference_as_large_as_the_one_of_float64_is_accepted(wild, caplog):
     reference = make_reference(*wild)
-    narrow = reference.tolerance(1).atol["wild"]
+    narrow = tolerance(reference).atol["wild"]
     with caplog.at_level(logging.WARNING, "keras_norm.export"):
-        assert reference.first_failure(1, off_by(reference, 0.04)) is None
+        assert first_failure(reference, 0.04) is None
     assert "magnifies rounding errors: for batch 3, length 90, output 'wild'" in caplog.text
-    assert reference.tolerance(1).atol["wild"] > 0.04 > narrow
-    assert reference.tolerance(0).atol["wild"] == narrow
+    assert tolerance(reference).atol["wild"] > 0.04 > narrow
+    assert tolerance(reference, 0).atol["wild"] == narrow
 
 
 def test_a_difference_above_a_twentieth_of_the_output_is_not_accepted(wild, caplog):
     reference = make_reference(*wild)
-    narrow = reference.tolerance(1).atol["wild"]
-    assert reference.first_failure(1, off_by(reference, 0.06)).output == "wild"
-    assert reference.tolerance(1).atol["wild"] == narrow
+    narrow = tolerance(reference).atol["wild"]
+    assert first_failure(reference, 0.06).output == "wild"
+    assert tolerance(reference).atol["wild"] == narrow
     assert not caplog.text
 
 
 def test_a_difference_that_rounding_does_not_explain_fails(caplog):
     reference = make_reference(models.dense())
-    assert reference.first_failure(1, off_by(reference, 1e-3)) is not None
+    assert first_failure(reference, 1e-3) is not None
     assert not caplog.text
 
 
 def test_a_float16_file_gets_no_wider_tolerance(wild):
     reference = make_reference(*wild)
-    wide = reference.tolerance(1, "float16").atol["wild"]
-    assert reference.first_failure(1, off_by(reference, 0.04), "float16") is not None
-    assert reference.first_failure(1, off_by(reference, 0.04)) is None
-    assert reference.tolerance(1, "float16").atol["wild"] == wide
+    wide = tolerance(reference, quantize="float16").atol["wild"]
+    assert first_failure(reference, 0.04, "float16") is not None
+    assert first_failure(reference, 0.04) is None
+    assert tolerance(reference, quantize="float16").atol["wild"] == wide
 
 
 @pytest.mark.parametrize("quantize", [None, "float16"])
@@ -109,4 +119,4 @@ def test_an_error_on_random_inputs_of_a_float16_file_names_samples(data, named):
 @pytest.mark.parametrize("quantize", ["dynamic", "int8", "int16x8"])
 def test_outputs_of_8_bit_files_must_be_finite(quantize):
     reference = make_reference(models.dense())
-    assert reference.tolerance(0, quantize).atol == {"y": np.inf}
+    assert tolerance(reference, 0, quantize).atol == {"y": np.inf}

@@ -13,7 +13,7 @@ class NonNegative(Property):
 
     def measure(self, subject):
         """Run the first test input, and return the smallest output."""
-        outputs = subject.run(subject.plan.cases[0].inputs)
+        outputs = subject.run(subject.plan.expected.cases[0].inputs)
         if "y" not in outputs:
             return NotApplicable("there is no output 'y'")
         return float(outputs["y"].min())

@@ -129,7 +129,8 @@ def test_one_wrong_output_among_threads_fails(samples, offset, status):
 
 
 def test_a_runner_without_concurrent_calls_is_not_called_from_threads(samples):
-    plan = types.SimpleNamespace(cases=(samples.case([0]),))
+    expected = types.SimpleNamespace(cases=(samples.case([0]),))
+    plan = types.SimpleNamespace(expected=expected)
     subject = types.SimpleNamespace(run=lambda inputs: inputs, plan=plan)
     found = Concurrency().measure(subject)
     assert isinstance(found, NotApplicable)
