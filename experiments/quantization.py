@@ -30,6 +30,7 @@ with quiet_native_logs():  # TensorFlow writes to the terminal when it is import
 
     import keras_norm
     from keras_norm.export import RunnerError, Step, VerificationError, export_tflite, open_runner
+    from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
     from keras_norm.export.runtimes import channel
     from keras_norm.export.runtimes.worker_process import WorkerProcess
 
@@ -43,9 +44,8 @@ CHARACTERS = 80
 IMAGES = {"train": 10_000, "test": 500}
 PIECES = 196
 STREAMED = ("LSTM", "LN-LSTM", "LN-GRU")
-EIGHT_BITS = ("dynamic", "int8", "int16x8")
-STEP_QUANTIZE = (None, "float16", *EIGHT_BITS)
 TIMED = 20  # sequences
+STEP_QUANTIZE = (None, "float16", *EIGHT_BITS)
 
 LAYERS: dict[str, Callable[[bool], keras.layers.Layer]] = {
     "LSTM": lambda unroll: keras.layers.LSTM(UNITS, unroll=unroll),

@@ -17,7 +17,8 @@ Weights: TypeAlias = Mapping[str, TensorLike] | str | os.PathLike[str]
 Sizes: TypeAlias = tuple[int, ...]
 LISTED = 8  # names in one message
 FLOATS = ("float64", "float32", "float16", "bfloat16")
-QUANTIZED = re.compile(r"q?u?int|bool|float")  # dtypes of quantized weights, such as float8_e4m3fn
+# Dtypes of quantized weights, such as float8_e4m3fn.
+QUANTIZED_DTYPE = re.compile(r"q?u?int|bool|float")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +185,7 @@ def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> N
     if kind in FLOATS or ("int" in variable.dtype and "int" in kind):
         return
     advice = "Check the program that wrote the weights."
-    if QUANTIZED.match(kind):
+    if QUANTIZED_DTYPE.match(kind):
         advice = (
             "Pass the weights of the model before it was quantized. If these numbers are the "
             "weights, convert them with astype('float32')."

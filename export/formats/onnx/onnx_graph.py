@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 STANDARD = ("", "ai.onnx")
 FLOATS = {"FLOAT": "float32", "DOUBLE": "float64", "FLOAT16": "float16", "BFLOAT16": "bfloat16"}
-QUANTIZED = ("INT8", "UINT8", "INT4", "UINT4", "FLOAT8")
+QUANTIZED_TYPES = ("INT8", "UINT8", "INT4", "UINT4", "FLOAT8")
 
 
 def read(path: pathlib.Path) -> onnx.ModelProto:
@@ -47,7 +47,7 @@ def precisions(model: onnx.ModelProto) -> set[str]:
     """Return the types of a file's weights: NumPy's names of float types; "int8" if quantized."""
     kinds = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
     names = map(onnx.TensorProto.DataType.Name, kinds)
-    return {"int8" if name.startswith(QUANTIZED) else FLOATS.get(name, "") for name in names}
+    return {"int8" if name.startswith(QUANTIZED_TYPES) else FLOATS.get(name, "") for name in names}
 
 
 def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

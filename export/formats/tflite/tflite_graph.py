@@ -17,7 +17,7 @@ DTYPES = ("float16", "float32", "int8", "int16", "int32", "int64")
 # from the weights, and another processor may round these computations in another way.
 COMPUTED = 2.0**-20
 # The same in a file that computes in integers: the constant may be an 8-bit constant in float32.
-EIGHT_BITS = 1 / 254
+EIGHT_BIT_ROUNDING = 1 / 254
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ def _read_constant(tensor: Json, dtype: str, data: bytes, in_integers: bool) -> 
     elif dtype == "float16":
         rounding = np.maximum(np.abs(values) * 2.0**-11, 2.0**-25)
     elif dtype == "float32":
-        rounding = np.asarray(largest * (EIGHT_BITS if in_integers else COMPUTED))
+        rounding = np.asarray(largest * (EIGHT_BIT_ROUNDING if in_integers else COMPUTED))
     else:
         rounding = np.asarray(0.0)
     return Constant(tensor.name.decode(), dtype, values, rounding)
