@@ -6,6 +6,7 @@ ValueError for a damaged file.
 
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import os
 import pathlib
@@ -170,7 +171,17 @@ def parse_tflite(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Jso
     Raises:
         ValueError: the file is damaged: the parser fails, or the block that reads the file.
     """
-    # Load LiteRT's schema module by its path: importing LiteRT would load native libraries.
+    schema, content = _load_schema(), pathlib.Path(path).read_bytes()
+    try:
+        yield schema, schema.ModelT.InitFromPackedBuf(content, 0)
+    # The parser checks no offset, and returns None for every field that the file lacks.
+    except (struct.error, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+@functools.cache
+def _load_schema() -> ModuleType:
+    """Load LiteRT's schema module by its path: importing LiteRT would load native libraries."""
     package = importlib.util.find_spec("ai_edge_litert")
     if package is None or not package.submodule_search_locations:
         raise ImportError("TFLite files need ai_edge_litert: pip install ai-edge-litert")
@@ -180,12 +191,7 @@ def parse_tflite(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Jso
     assert spec.loader is not None
     schema = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(schema)
-    content = pathlib.Path(path).read_bytes()
-    try:
-        yield schema, schema.ModelT.InitFromPackedBuf(content, 0)
-    # The parser checks no offset, and returns None for every field that the file lacks.
-    except (struct.error, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    return schema
 
 
 def _names(enum: type) -> dict[int, str]:
