@@ -193,35 +193,52 @@ def test_an_existing_file_is_refused_and_not_changed(tmp_path):
     assert path.read_bytes()[4:8] == b"TFL3"
 
 
-@pytest.mark.parametrize("quantize", ["int4", True, ""])
-def test_an_unknown_quantization_is_refused(tmp_path, quantize):
-    with pytest.raises(ValueError, match=r"quantize must be None, .* received"):
-        export_tflite(models.dense(), tmp_path / "model.tflite", quantize=quantize)
+def stateful():
+    inputs = keras.Input(batch_shape=(2, 5, 3))
+    return keras.Model(inputs, keras.layers.LSTM(2, stateful=True)(inputs))
 
 
-def test_another_suffix_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r'must end in ".tflite"; received .*model.tf$'):
-        export_tflite(models.dense(), tmp_path / "model.tf")
+def of_text():
+    inputs = keras.Input((), name="words", dtype="string")
+    return keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs))
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "float16", "mixed_bfloat16", "bfloat16"])
+def of_timesteps():
+    inputs = keras.Input((None, 3))
+    return keras.Model(inputs, keras_norm.BatchNormLSTM(2, max_timesteps=4)(inputs))
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (models.dense, {"quantize": "int4"}, "quantize must be None, .* received"),
+        (models.dense, {"quantize": True}, "quantize must be None, .* received"),
+        (models.dense, {"path": "model.tf"}, r'must end in ".tflite"; received .*model.tf$'),
+        (models.dense, {"signature": "serving_default"}, "None for whole sequences"),
+        (models.dense, {"signature": "step", "step": True}, "Leave step out"),
+        (models.dense, {"signature": "step", "step": False}, "Leave step out"),
+        (models.dense, {"quantize": "int8", "step": True}, 'signature only: signature="step"'),
+        (models.dense, {"signature": "step"}, "has no recurrent layer"),
+        (of_text, {}, r'"words" takes text, .*split_text_model\(model\)'),
+        (stateful, {}, "is stateful"),
+        (
+            of_timesteps,
+            {"quantize": "dynamic"},
+            "of every timestep.*samples=",
+        ),
+    ],
+)
+def test_an_unsupported_model_or_argument_is_refused(tmp_path, make, arguments, message):
+    path = tmp_path / arguments.pop("path", "model.tflite")
+    with pytest.raises(ValueError, match=message):
+        export_tflite(make(), path, **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
 def test_half_precision_is_refused_with_the_layer_and_advice(tmp_path, policy):
     with pytest.raises(ValueError, match=r'layer "y" \(Dense\) computes in .*float16.* float32'):
         export_tflite(models.dense(dtype=policy), tmp_path / "model.tflite")
-
-
-def test_text_is_refused(tmp_path):
-    inputs = keras.Input((), name="words", dtype="string")
-    model = keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs))
-    with pytest.raises(ValueError, match=r'"words" takes text, .*split_text_model\(model\)'):
-        export_tflite(model, tmp_path / "model.tflite")
-
-
-def test_a_stateful_layer_is_refused(tmp_path):
-    inputs = keras.Input(batch_shape=(2, 5, 3))
-    model = keras.Model(inputs, keras.layers.LSTM(2, stateful=True)(inputs))
-    with pytest.raises(ValueError, match="is stateful"):
-        export_tflite(model, tmp_path / "model.tflite")
 
 
 def test_a_missing_litert_is_reported_with_the_extra(tmp_path, monkeypatch):
