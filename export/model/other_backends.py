@@ -19,7 +19,7 @@ from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.model.keras_runner import restored_variables
 from keras_norm.export.model.portable_values import PortableValues
-from keras_norm.export.model.tensorflow_process import PROCESS, PickleChannel
+from keras_norm.export.model.tensorflow_process import PROCESS, pickle_channel
 from keras_norm.export.runtimes.worker_process import ChildProcess
 
 Arguments = ParamSpec("Arguments")
@@ -102,7 +102,7 @@ class TensorFlowProcess(ChildProcess):
         )
         # The folder also has the saved models.
         self._values = PortableValues(pathlib.Path(self.folder.name))
-        self._channel = PickleChannel(self.connection, self)
+        self._channel = pickle_channel(self.connection, self)
         self._warned: dict[str | tuple[str, type[Warning], int], int] = {}
 
     def call(

@@ -14,12 +14,12 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference_runner import Trained
 from keras_norm.export.model.tensorflow_process import (
     PROCESS,
+    Dataset,
     RemoteFunction,
     load_trained,
-    remote_dataset,
 )
 from keras_norm.named_layers import named_layers
-from keras_norm.typing import Json, Nest
+from keras_norm.typing import Nest
 
 
 class PortableValues:
@@ -70,7 +70,7 @@ class PortableValues:
             dict(inputs) if isinstance(inputs, Mapping) else None,
         )
 
-    def _dataset(self, dataset: Any) -> "_LaterCall":
+    def _dataset(self, dataset: Any) -> Dataset:
         is_keras = isinstance(dataset, keras.utils.PyDataset)
         size = dataset.num_batches if is_keras else int(dataset.cardinality())
 
@@ -80,8 +80,7 @@ class PortableValues:
             )
             return lambda: next(batches, None)
 
-        name = type(dataset).__name__
-        return _LaterCall(remote_dataset, name, -1 if size is None else size, self._function(read))
+        return Dataset(-1 if size is None else size, self._function(read))
 
     def _save(self, model: keras.Model) -> "_LaterCall":
         """Save a model; return an object that pickles to a call of `load_trained`."""
@@ -125,7 +124,7 @@ def _custom_objects(model: keras.Model, path: pathlib.Path) -> dict[str, str]:
     with zipfile.ZipFile(path) as archive:
         config = json.loads(archive.read("config.json"))
     config.pop("compile_config", None)  # the child process needs no loss and no metric
-    texts = set(_texts(config))
+    texts = set(keras.tree.flatten(config))
     registered = keras.saving.get_custom_objects()
     found = {
         **custom_classes([model, *(layer for _, layer in named_layers(model))]),
@@ -143,12 +142,3 @@ def _custom_objects(model: keras.Model, path: pathlib.Path) -> dict[str, str]:
             )
         places[key] = f"{module}:{name}"
     return places
-
-
-def _texts(config: Json) -> Iterator[str]:
-    """Yield all strings of a nested config."""
-    if isinstance(config, str):
-        yield config
-    elif isinstance(config, dict | list):
-        for item in config.values() if isinstance(config, dict) else config:
-            yield from _texts(item)

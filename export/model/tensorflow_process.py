@@ -1,6 +1,6 @@
 """Run a function of this package on TensorFlow for a parent process with another Keras backend.
 
-The parent process calls `TensorFlowFunctions.run` over a `PickleChannel`. This process calls the
+The parent process calls `TensorFlowFunctions.run` over a `pickle_channel`. This process calls the
 methods of `other_backends.TensorFlowProcess` whose names begin with "on_".
 """
 
@@ -30,27 +30,30 @@ from keras_norm.typing import Json, Nest
 PROCESS = "the TensorFlow process of keras_norm.export"
 
 
-class PickleChannel(Channel):
-    """A channel between two processes of this package, whose messages are pickles."""
+def pickle_channel(connection: "Connection[Any, Any]", functions: object) -> Channel:
+    """Return a channel between two processes of this package, whose messages are pickles.
 
-    @staticmethod
-    def dumps(message: object) -> bytes:
-        """Encode a message."""
-        return pickle.dumps(message)
+    A failed call is described by its error, or one that pickle can read, and the traceback.
 
-    @staticmethod
-    def loads(message: bytes) -> Any:
-        """Decode a message."""
-        return pickle.loads(message)
+    Args:
+        connection: as for `Channel`.
+        functions: as for `Channel`.
+    """
 
-    @staticmethod
     def describe_error(error: Exception) -> tuple[Exception, str]:
-        """Return the error, or one that pickle can read, and its traceback."""
         return portable_error(error), traceback.format_exc()
+
+    return Channel(
+        connection,
+        functions,
+        dumps=pickle.dumps,
+        loads=pickle.loads,
+        describe_error=describe_error,
+    )
 
 
 # The channel to the parent process, which `main` opens.
-parent: PickleChannel
+parent: Channel
 
 
 class RemoteFunction:
@@ -75,7 +78,7 @@ class RemoteFunction:
         return content
 
 
-class RemoteDataset:
+class Dataset:
     """A dataset of the parent process, with the methods of `tf.data.Dataset` that are used here.
 
     Args:
@@ -96,15 +99,6 @@ class RemoteDataset:
         following = self._read()
         while (batch := following()) is not None:
             yield batch
-
-
-def remote_dataset(
-    class_name: str, size: int, read: Callable[[], Callable[[], Nest]]
-) -> RemoteDataset:
-    """Return a `RemoteDataset` with the class name of the dataset, which messages contain."""
-    cls = type(class_name, (RemoteDataset,), {})
-    dataset: RemoteDataset = cls(size, read)
-    return dataset
 
 
 def load_trained(
@@ -211,7 +205,7 @@ def main(connection: "Connection[Any, Any]") -> None:
     """
     global parent
     end_with_parent()
-    parent = PickleChannel(connection, TensorFlowFunctions())
+    parent = pickle_channel(connection, TensorFlowFunctions())
     sys.stdout, sys.stderr = _Printed(False), _Printed(True)
     try:
         parent.serve()

@@ -5,7 +5,7 @@ Both processes have a `Channel`. It sends messages of four kinds:
     call, name, arguments      the other process calls the function, and replies result or error
     notice, name, arguments    a call without a reply
     result, value
-    error, content             see `Channel.describe_error`
+    error, description
 
 Worker scripts import this module, so it depends on NumPy only.
 """
@@ -15,7 +15,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, TypeAlias
 
@@ -26,87 +26,6 @@ Json: TypeAlias = Any
 
 # Key of an array's number, where a message in JSON has an array.
 ARRAY = "array number"
-
-
-class Channel:
-    """One end of the connection between a process and its child process.
-
-    The messages are JSON and arrays, never a pickle: a worker may run the file of a stranger.
-
-    Args:
-        connection: the connection.
-        functions: an object whose methods the other process calls; None if it calls none.
-    """
-
-    def __init__(self, connection: "Connection[Any, Any]", functions: object = None) -> None:
-        self._connection, self._functions = connection, functions
-        self._lock = threading.RLock()
-
-    def call(self, name: str, *arguments: Any, timeout: float | None = None) -> tuple[str, Any]:
-        """Call a function of the other process, and carry out its calls until it replies.
-
-        Args:
-            name: name of the function.
-            *arguments: arguments of the function.
-            timeout: seconds to wait for the reply; None waits as long as the process lives.
-
-        Returns:
-            ("result", value) or ("error", content); see `describe_error`.
-
-        Raises:
-            TimeoutError: there was no reply in time.
-            EOFError, ConnectionError: the other process has ended.
-        """
-        with self._lock:
-            self._send("call", name, arguments)
-            while True:
-                if not self._connection.poll(timeout):
-                    raise TimeoutError
-                kind, *content = self.loads(self._connection.recv_bytes())
-                if kind in ("result", "error"):
-                    return kind, content[0]
-                self._carry_out(kind, *content)
-
-    def notify(self, name: str, *arguments: Any) -> None:
-        """Call a function of the other process, and do not wait for it."""
-        self._send("notice", name, arguments)
-
-    def serve(self) -> None:
-        """Carry out the calls of the other process until it closes the connection."""
-        while True:
-            try:
-                message = self._connection.recv_bytes()
-            except (EOFError, ConnectionError):
-                return
-            self._carry_out(*self.loads(message))
-
-    @staticmethod
-    def dumps(message: Json) -> bytes:
-        """Encode a message."""
-        return pack(message)
-
-    @staticmethod
-    def loads(message: bytes) -> Json:
-        """Decode a message."""
-        return unpack(message)
-
-    @staticmethod
-    def describe_error(error: Exception) -> Any:
-        """Return what the reply to a failed call says: the message of the error."""
-        return str(error) or type(error).__name__
-
-    def _send(self, *message: Any) -> None:
-        with self._lock:
-            self._connection.send_bytes(self.dumps(message))
-
-    def _carry_out(self, kind: str, name: str, arguments: Sequence[Any]) -> None:
-        try:
-            reply = self.dumps(("result", getattr(self._functions, name)(*arguments)))
-        except Exception as error:
-            reply = self.dumps(("error", self.describe_error(error)))
-        if kind == "call":
-            with self._lock:
-                self._connection.send_bytes(reply)
 
 
 def pack(message: Json) -> bytes:
@@ -141,6 +60,92 @@ def unpack(payload: bytes) -> Json:
         return arrays[number] if type(number) is int else value
 
     return json.loads(text.tobytes(), object_hook=restore)
+
+
+def message_of(error: Exception) -> str:
+    """Return the message of an error, or the name of its class if it has no message."""
+    return str(error) or type(error).__name__
+
+
+class Channel:
+    """One end of the connection between a process and its child process.
+
+    By default the messages are JSON and arrays, never a pickle: a worker may run the file of a
+    stranger.
+
+    Args:
+        connection: the connection.
+        functions: an object whose methods the other process calls; None if it calls none.
+        dumps: function that encodes a message as bytes.
+        loads: function that decodes a message.
+        describe_error: function that returns the content of the message for an error.
+    """
+
+    def __init__(
+        self,
+        connection: "Connection[Any, Any]",
+        functions: object = None,
+        *,
+        dumps: Callable[[Any], bytes] = pack,
+        loads: Callable[[bytes], Any] = unpack,
+        describe_error: Callable[[Exception], Any] = lambda error: (
+            str(error) or type(error).__name__
+        ),
+    ) -> None:
+        self._connection, self._functions = connection, functions
+        self._dumps, self._loads, self._describe_error = dumps, loads, describe_error
+        self._lock = threading.RLock()
+
+    def call(self, name: str, *arguments: Any, timeout: float | None = None) -> tuple[str, Any]:
+        """Call a function of the other process, and carry out its calls until it replies.
+
+        Args:
+            name: name of the function.
+            *arguments: arguments of the function.
+            timeout: seconds to wait for the reply; None waits as long as the process lives.
+
+        Returns:
+            ("result", value) or ("error", description).
+
+        Raises:
+            TimeoutError: there was no reply in time.
+            EOFError, ConnectionError: the other process has ended.
+        """
+        with self._lock:
+            self._send("call", name, arguments)
+            while True:
+                if not self._connection.poll(timeout):
+                    raise TimeoutError
+                kind, *content = self._loads(self._connection.recv_bytes())
+                if kind in ("result", "error"):
+                    return kind, content[0]
+                self._carry_out(kind, *content)
+
+    def notify(self, name: str, *arguments: Any) -> None:
+        """Call a function of the other process, and do not wait for it."""
+        self._send("notice", name, arguments)
+
+    def serve(self) -> None:
+        """Carry out the calls of the other process until it closes the connection."""
+        while True:
+            try:
+                message = self._connection.recv_bytes()
+            except (EOFError, ConnectionError):
+                return
+            self._carry_out(*self._loads(message))
+
+    def _send(self, *message: Any) -> None:
+        with self._lock:
+            self._connection.send_bytes(self._dumps(message))
+
+    def _carry_out(self, kind: str, name: str, arguments: Sequence[Any]) -> None:
+        try:
+            reply = self._dumps(("result", getattr(self._functions, name)(*arguments)))
+        except Exception as error:
+            reply = self._dumps(("error", self._describe_error(error)))
+        if kind == "call":
+            with self._lock:
+                self._connection.send_bytes(reply)
 
 
 def end_with_parent() -> None:

@@ -74,10 +74,6 @@ def test_every_iteration_reads_a_dataset_from_its_first_batch(transfer):
         assert [float(x[0]) for x, _ in dataset.as_numpy_iterator()] == [0.0, 1.0, 2.0]
 
 
-def test_messages_name_the_class_of_the_dataset(transfer):
-    assert type(transfer(Batches())).__name__ == "Batches"
-
-
 class Endless(Batches):
     @property
     def num_batches(self):

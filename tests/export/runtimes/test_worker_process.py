@@ -104,7 +104,7 @@ def test_an_interrupted_call_closes_the_worker(tmp_path, monkeypatch):
 
     with start(tmp_path) as worker:
         with monkeypatch.context() as patched:
-            patched.setattr(channel.Channel, "loads", interrupted)
+            patched.setattr(worker._channel, "_loads", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 worker.run({"file": 1})
         with pytest.raises(RunnerError, match="the runner is closed"):
