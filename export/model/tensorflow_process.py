@@ -167,7 +167,12 @@ class _Queue:
 
 
 def _warn(
-    message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: str | None = None,
 ) -> None:
     """Send a warning to the parent process, whose filters decide what happens."""
     parent.notify("on_warning", str(message), category, filename, lineno)
