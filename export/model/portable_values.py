@@ -11,7 +11,6 @@ import keras
 from keras_norm.clone import custom_classes
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.reference_runner import Trained
 from keras_norm.export.model.tensorflow_process import (
     PROCESS,
     Dataset,
@@ -95,10 +94,9 @@ class PortableValues:
             ) from error
         runner = KerasRunner(model)
         call = self._function(lambda method, *args: getattr(runner, method)(*args))
-        trained = Trained(keras.backend.backend(), call)
-        return _LaterCall(
-            load_trained, str(path), model.name, _custom_objects(model, path), trained
-        )
+        places = _custom_objects(model, path)
+        backend = keras.backend.backend()
+        return _LaterCall(load_trained, str(path), model.name, places, backend, call)
 
 
 class _LaterCall:

@@ -163,7 +163,7 @@ class Reference:
         layer = run.find_other_layer(inputs, self.expected.share(self.expected.precision))
         if layer is None:
             return None
-        return f"layer {layer!r} computes other outputs on TensorFlow than on {run.trained.backend}"
+        return f"layer {layer!r} computes other outputs on TensorFlow than on {run.backend}"
 
 
 def make_reference(model: keras.Model, data: TensorLike = None) -> Reference:

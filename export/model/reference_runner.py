@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -13,22 +13,12 @@ from keras_norm.export.model.keras_runner import KerasRunner, layer_outputs
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-
-class Trained(NamedTuple):
-    """The process that trained a model, on another backend than this process.
-
-    Attributes:
-        backend: the backend of that process, such as "jax".
-        call: a function that calls a method of the model's `KerasRunner` in that process. Its
-            arguments are the name of the method and the method's arguments.
-    """
-
-    backend: str
-    call: Callable[..., Any]
-
-
-# Models of this process that were trained in another process, on another backend.
-TRAINED: weakref.WeakKeyDictionary[keras.Model, Trained] = weakref.WeakKeyDictionary()
+# Models of this process that were trained in another process, on another backend. The value is the
+# name of that backend, such as "jax", and a function that calls a method of the model's
+# `KerasRunner` in that process: its arguments are the method's name and the method's arguments.
+TRAINED: weakref.WeakKeyDictionary[keras.Model, tuple[str, Callable[..., Any]]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class TrainedRunner(Runner):
@@ -39,7 +29,7 @@ class TrainedRunner(Runner):
 
     Attributes:
         model: the model of this process, which runs on TensorFlow.
-        trained: the process that trained the model.
+        backend: the backend that trained the model, such as "jax".
     """
 
     name = "Keras"
@@ -48,19 +38,19 @@ class TrainedRunner(Runner):
     def __init__(self, model: keras.Model) -> None:
         self.inputs = signature.input_specs(model)
         self.model = model
-        self.trained = TRAINED[model]
+        self.backend, self._call = TRAINED[model]
 
     def _run(self, inputs: Arrays) -> Arrays:
-        outputs: Arrays = self.trained.call("__call__", inputs)
+        outputs: Arrays = self._call("__call__", inputs)
         return outputs
 
     def seconds(self) -> float:
         """Return the seconds of the last run, without the transfers between the processes."""
-        return float(self.trained.call("seconds"))
+        return float(self._call("seconds"))
 
     def variable_digests(self) -> dict[str, str]:
         """Return a digest of each weight by name, without seeds and metrics."""
-        return dict(self.trained.call("variable_digests"))
+        return dict(self._call("variable_digests"))
 
     def find_other_layer(self, inputs: Arrays, share: float) -> str | None:
         """Return the name of the first layer that computes other outputs on TensorFlow, or None.
@@ -69,7 +59,7 @@ class TrainedRunner(Runner):
             inputs: arrays by input name.
             share: the tolerance, relative to the largest output of a layer.
         """
-        trained = self.trained.call("layer_outputs", inputs)
+        trained = self._call("layer_outputs", inputs)
         for name, outputs in layer_outputs(self.model, inputs).items():
             for expected, actual in zip(trained.get(name, ()), outputs, strict=False):
                 if kind_of(actual) != "float" or actual.shape != expected.shape:

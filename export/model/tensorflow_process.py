@@ -21,7 +21,7 @@ from typing import Any
 import keras
 
 from keras_norm.export.errors import first_line, one_line
-from keras_norm.export.model.reference_runner import TRAINED, Trained
+from keras_norm.export.model.reference_runner import TRAINED
 from keras_norm.export.runtimes.channel import Channel, end_with_parent
 from keras_norm.export.signature import TensorSpec
 from keras_norm.keras_internals import reason
@@ -102,7 +102,11 @@ class Dataset:
 
 
 def load_trained(
-    path: str, name: str, custom_objects: Mapping[str, str], trained: Trained
+    path: str,
+    name: str,
+    custom_objects: Mapping[str, str],
+    backend: str,
+    call: RemoteFunction,
 ) -> keras.Model:
     """Load a model, which the parent process trained and saved, and register it in `TRAINED`.
 
@@ -111,7 +115,8 @@ def load_trained(
         name: the model's name, for messages.
         custom_objects: places of custom classes and functions, such as "my_layers:Doubled", by
             their registered names.
-        trained: the process that trained the model.
+        backend: the backend of the parent process, such as "jax".
+        call: function that calls a method of the model's `KerasRunner` in the parent process.
 
     Raises:
         ValueError: a module cannot be imported, or the model cannot be loaded on TensorFlow.
@@ -129,10 +134,10 @@ def load_trained(
     except Exception as error:
         raise ValueError(
             f'the model "{name}" cannot be loaded on TensorFlow: {first_line(reason(error))}. '
-            f"Custom layers must use keras.ops in place of functions of {trained.backend}, and "
+            f"Custom layers must use keras.ops in place of functions of {backend}, and "
             "need a complete get_config"
         ) from error
-    TRAINED[model] = trained
+    TRAINED[model] = backend, call
     return model
 
 

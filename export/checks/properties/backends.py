@@ -51,7 +51,7 @@ class Backends(Property[BackendOutputs]):
         assert isinstance(run, TrainedRunner)
         on_tensorflow = KerasRunner(run.model)
         return BackendOutputs(
-            run.trained.backend,
+            run.backend,
             plan.expected.cases,
             [on_tensorflow(case.inputs) for case in plan.expected.cases],
             run.find_other_layer,

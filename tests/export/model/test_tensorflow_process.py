@@ -1,7 +1,6 @@
 import pytest
 
 from keras_norm.export.errors import RunnerError, UnsafeOpError, UnsupportedOpError
-from keras_norm.export.model.reference_runner import Trained
 from keras_norm.export.model.tensorflow_process import load_trained, portable_error
 
 
@@ -29,18 +28,18 @@ def test_an_error_that_pickle_cannot_read_keeps_its_name_and_message(error):
     assert str(found) == f"{type(error).__name__}: text"
 
 
-TRAINED_ON_JAX = Trained("jax", lambda *_: None)
+ON_JAX = "jax", lambda *_: None
 
 
 def test_a_module_that_cannot_be_imported_is_named():
     with pytest.raises(ValueError, match="cannot import no_such_module:Layer: No module named"):
-        load_trained("m.keras", "m", {"Layer": "no_such_module:Layer"}, TRAINED_ON_JAX)
+        load_trained("m.keras", "m", {"Layer": "no_such_module:Layer"}, *ON_JAX)
 
 
 def test_a_model_that_tensorflow_cannot_load_is_refused(tmp_path):
     (tmp_path / "m.keras").write_bytes(b"damaged")
     with pytest.raises(ValueError, match=r"cannot be loaded on TensorFlow: .* must use keras.ops"):
-        load_trained(str(tmp_path / "m.keras"), "m", {}, TRAINED_ON_JAX)
+        load_trained(str(tmp_path / "m.keras"), "m", {}, *ON_JAX)
 
 
 def test_runner_errors_keep_the_output_of_their_worker():

@@ -4,13 +4,13 @@ import keras
 import numpy as np
 
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.reference_runner import TRAINED, Trained
+from keras_norm.export.model.reference_runner import TRAINED
 
 
 def trained_on_jax(model: keras.Model, elsewhere: keras.Model | None = None) -> keras.Model:
     """Register `elsewhere`, by default the model itself, as the model on JAX."""
     run = KerasRunner(elsewhere or model)
-    TRAINED[model] = Trained("jax", lambda method, *args: getattr(run, method)(*args))
+    TRAINED[model] = "jax", lambda method, *args: getattr(run, method)(*args)
     return model
 
 
