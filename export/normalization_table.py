@@ -4,16 +4,13 @@ from collections.abc import Iterator
 
 import keras
 from keras import ops
-from rich.console import RenderableType
-from rich.table import Column
-from rich.text import Text
 
 from keras_norm.export import signature
 from keras_norm.export.checks.train_inference_gap import moving_statistics
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.input_sizes import measure_input_sizes
 from keras_norm.export.model.lost_masks import lost_masks
-from keras_norm.export.report.tables import add_row, breakable, new_table, plain
+from keras_norm.export.report.tables import Cell, Column, Paragraph, Table, paragraph
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
@@ -27,7 +24,9 @@ ADVICE = (
 )
 
 
-def summary_tables(model: keras.Model, samples: Samples | None = None) -> Iterator[RenderableType]:
+def summary_tables(
+    model: keras.Model, samples: Samples | None = None
+) -> Iterator[Paragraph | Table]:
     """Make the output of `keras-norm inspect`: inputs, outputs, lost masks, normalization layers.
 
     Args:
@@ -36,64 +35,73 @@ def summary_tables(model: keras.Model, samples: Samples | None = None) -> Iterat
             table.
 
     Yields:
-        Renderables for `rich.console.Console.print`.
+        Texts and tables for `keras_norm.export.report.terminal.to_rich`.
     """
     specs = signature.input_specs(model)
-    yield plain(f"Model {model.name}, {model.count_params():,} parameters")
-    columns = (Column(name, overflow="fold") for name in ("", "name", "shape", "dtype"))
-    tensors = new_table("Inputs and outputs", *columns)
-    for spec in specs.values():
-        add_row(tensors, "input", spec.name, _shape(spec.shape), spec.dtype)
-    for name, tensor in zip(signature.output_names(model), model.outputs, strict=True):
-        add_row(tensors, "output", name, _shape(tensor.shape), str(tensor.dtype))
-    yield tensors
+    yield paragraph(f"Model {model.name}, {model.count_params():,} parameters")
+    columns = tuple(map(Column, ("", "name", "shape", "dtype")))
+    outputs = zip(signature.output_names(model), model.outputs, strict=True)
+    tensors = (
+        *(("input", spec.name, _shape(spec.shape), spec.dtype) for spec in specs.values()),
+        *(("output", name, _shape(tensor.shape), str(tensor.dtype)) for name, tensor in outputs),
+    )
+    yield Table("Inputs and outputs", columns, tensors)
     for mask in lost_masks(model):
-        yield plain(f"Lost mask: {mask.description}. {mask.advice}")
+        yield paragraph(f"Lost mask: {mask.description}. {mask.advice}")
     norms = [
         (path, layer)
         for path, layer in named_layers(model)
         if any(c.__name__.endswith("Normalization") for c in type(layer).__mro__)
     ]
     if not norms:
-        yield Text("No normalization layers.")
+        yield paragraph("No normalization layers.")
         return
-    table = new_table(
+    yield Table(
         "Normalization layers",
-        Column("layer, and its class", overflow="fold"),
-        Column("over", overflow="fold", width=7),
-        Column("epsilon", overflow="fold", width=7),
-        Column("moving statistics", overflow="fold", width=16),
+        (
+            Column("layer, and its class", "path", 38),
+            Column("over", width=7),
+            Column("epsilon", width=7),
+            Column("moving statistics", width=16),
+        ),
+        tuple(_row(path, layer) for path, layer in norms),
     )
-    for path, layer in norms:
-        titled = Text.assemble(breakable(path), "\n", (type(layer).__name__, "dim"))
-        epsilon = getattr(layer, "epsilon", None)
-        known = "-" if epsilon is None else f"{epsilon:g}"
-        add_row(table, titled, _describe_axes(layer), known, _statistics(layer))
-    yield table
     if samples is not None:
         yield from _tables_of_input_sizes(model, samples)
 
 
-def _tables_of_input_sizes(model: keras.Model, samples: Samples) -> Iterator[RenderableType]:
+def _row(path: str, layer: keras.Layer) -> tuple[str | Cell, ...]:
+    epsilon = getattr(layer, "epsilon", None)
+    known = "-" if epsilon is None else f"{epsilon:g}"
+    titled = Cell((path, type(layer).__name__))
+    return titled, _describe_axes(layer), known, _statistics(layer)
+
+
+def _tables_of_input_sizes(model: keras.Model, samples: Samples) -> Iterator[Paragraph | Table]:
     """Make the table of the input sizes that norms of W x remove, and the advice below it."""
     measured = measure_input_sizes(model, samples)
     if not measured:
-        yield Text("No norm of W x removes the size of the model's inputs.")
+        yield paragraph("No norm of W x removes the size of the model's inputs.")
         return
-    table = new_table(
+    yield Table(
         "Size of x at a timestep, which a norm of W x removes",
-        Column("layer, and its norm", overflow="fold"),
-        Column("5 % are below", justify="right"),
-        Column("5 % are above", justify="right"),
-        Column("deviation / mean", justify="right"),
+        (
+            Column("layer, and its norm", "path", 38),
+            Column("5 % are below", "number"),
+            Column("5 % are above", "number"),
+            Column("deviation / mean", "number"),
+        ),
+        tuple(
+            (
+                Cell((sizes.layer, f"{sizes.norm}, {sizes.slot}")),
+                *(f"{sizes.low:.2g}", f"{sizes.high:.2g}", f"{sizes.spread:.2f}"),
+            )
+            for sizes in measured
+        ),
     )
     for sizes in measured:
-        titled = Text.assemble(breakable(sizes.layer), "\n", (f"{sizes.norm}, {sizes.slot}", "dim"))
-        add_row(table, titled, f"{sizes.low:.2g}", f"{sizes.high:.2g}", f"{sizes.spread:.2f}")
-    yield table
-    for sizes in measured:
         if sizes.spread >= SPREAD:
-            yield plain(ADVICE.format(layer=sizes.layer, norm=sizes.norm, slot=sizes.slot))
+            yield paragraph(ADVICE.format(layer=sizes.layer, norm=sizes.norm, slot=sizes.slot))
 
 
 def _describe_axes(layer: keras.Layer) -> str:

@@ -25,6 +25,7 @@ from keras_norm.export.normalization_table import summary_tables
 from keras_norm.export.packages import require
 from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.report import Report
+from keras_norm.export.report.terminal import to_rich
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.results.artifact_result import readable_size
 from keras_norm.export.signature import input_specs, pack_inputs
@@ -172,7 +173,7 @@ def inspect(args: argparse.Namespace) -> None:
     model = load_model(args.model)
     specs = input_specs(model)
     samples = read_samples(specs, read_inputs(args.data, specs)) if args.data else None
-    rich.console.Console().print(*summary_tables(model, samples), sep="\n")
+    rich.console.Console().print(*to_rich(summary_tables(model, samples)), sep="\n")
 
 
 def _print(report: Report | VersionReport, args: argparse.Namespace) -> None:

@@ -1,113 +1,135 @@
-"""Convert the printed texts and tables of a report to HTML, for a notebook or a page."""
+"""Write the texts and tables of a report as HTML, for a notebook and for the page."""
 
-import io
 import itertools
+import re
 from collections.abc import Iterable
 from html import escape
 
-from rich.console import Console, RenderableType
-from rich.padding import Padding
-from rich.style import Style
-from rich.table import Table
-from rich.text import Text
-
 from keras_norm.export.printable import printable
+from keras_norm.export.report.tables import BLANK, Cell, Lines, Paragraph, Table
+from keras_norm.export.report.terminal import BREAKS
 
-# The text has the color of the page. The other colors have a contrast of about 4 on white and on
-# black, because no style sheet knows the theme of every notebook.
-COLORS = {"green": "#1a8a3a", "red": "#e5393f", "yellow": "#b26a00", "bright_blue": "#2f7fe0"}
-FRAME = "rgb(128 128 128 / .4)"
-STYLE = f"""<style>
-.keras-norm p {{ margin: .2em 0; white-space: pre-line; overflow-wrap: anywhere; }}
-.keras-norm .verdict {{ padding: .4em .8em; border-left: .4em solid; font-size: 1.05em; }}
-.keras-norm .wide {{ overflow-x: auto; margin: .6em 0; }}
-.keras-norm table {{ border-collapse: collapse; margin: 0; font-size: .95em; }}
-.keras-norm caption {{ caption-side: top; text-align: left; font-weight: bold; padding: .3em 0; }}
-.keras-norm th, .keras-norm td {{ padding: .2em .7em; border-bottom: 1px solid {FRAME};
-  vertical-align: top; white-space: pre-line; background: none; }}
-.keras-norm td:last-child {{ min-width: 8em; }}
-.keras-norm summary {{ cursor: pointer; margin: .6em 0; }}
+# The text has the color of the notebook. The other colors have a contrast of about 4 on white and
+# on black, because no style sheet knows the theme of every notebook.
+STYLE = """<style>
+.keras-norm p { margin: .2em 0; overflow-wrap: anywhere; }
+.keras-norm p.indent { margin-left: 1.6em; }
+.keras-norm .verdict { padding: .4em .8em; border-left: .4em solid; font-size: 1.05em; }
+.keras-norm .scroll { overflow-x: auto; margin: .6em 0; }
+.keras-norm table { border-collapse: collapse; margin: 0; font-size: .95em; }
+.keras-norm caption { caption-side: top; text-align: left; font-weight: bold; padding: .3em 0; }
+.keras-norm th, .keras-norm td { padding: .2em .7em; border-bottom: 1px solid rgb(128 128 128 / .4);
+  vertical-align: top; text-align: left; background: none; }
+.keras-norm td:last-child { min-width: 8em; }
+.keras-norm th.number, .keras-norm td.number { text-align: right; white-space: nowrap; }
+.keras-norm td span, .keras-norm small { display: block; }
+.keras-norm .dim, .keras-norm small { opacity: .75; }
+.keras-norm :is(span, td):is(.bold, .fail, .approximate) { font-weight: bold; }
+.keras-norm :is(span, td):is(.pass, .ok) { color: #1a8a3a; }
+.keras-norm :is(span, td).fail { color: #e5393f; }
+.keras-norm :is(span, td).approximate { color: #2f7fe0; }
+.keras-norm :is(span, td):is(.large, .differs) { color: #b26a00; }
+.keras-norm .verdict.pass { border-color: #1a8a3a; }
+.keras-norm .verdict.fail { border-color: #e5393f; }
+.keras-norm .verdict.approximate { border-color: #2f7fe0; }
+.keras-norm summary { cursor: pointer; margin: .6em 0; }
 </style>"""
 
 
-def html_fragment(
-    renderables: Iterable[RenderableType], color: str = "", more: str = "Details"
-) -> str:
-    """Convert texts and tables to HTML that needs no other file.
+def html_fragment(items: Iterable[Paragraph | Table], status: str = "") -> str:
+    """Write texts and tables as HTML that needs no other file.
 
-    The first text is the verdict. The first table, and tables directly after it, are visible. The
-    texts and tables after them are collapsed.
+    The first texts, up to an indented text or an empty line, are the verdict. The first table, and
+    tables directly after it, are visible. The texts and tables after them are collapsed.
 
     Args:
-        renderables: texts and tables; all texts are escaped.
-        color: the color of the frame beside the verdict, a name in `COLORS`; "" for none.
-        more: heading of the collapsed part.
+        items: texts and tables; all texts are escaped.
+        status: the status that colors the frame of the verdict; "" for no color.
     """
-    console = Console(file=io.StringIO(), width=200)
-    first, *others = (item for item in renderables if item != "")
-    frame = f"; border-color: {COLORS[color]}" if color else ""
-    shown = [f'<div class="verdict" style="border-style: none none none solid{frame}">']
-    shown += [_convert(first, console), "</div>"]
+    every = list(items)
+    verdict = list(itertools.takewhile(_is_verdict, every))
+    others = [item for item in every[len(verdict) :] if item != BLANK]
     is_table = [isinstance(item, Table) for item in others]
     end = is_table.index(True) if any(is_table) else len(others)
     end += len(list(itertools.takewhile(bool, is_table[end:])))
-    shown += [_convert(item, console) for item in others[:end]]
+    shown = [f'<div class="verdict {status}">', *map(_html, verdict), "</div>"]
+    shown += map(_html, others[:end])
     if others[end:]:
-        shown.append(f"<details><summary>{escape(more)}</summary>")
-        shown += [_convert(item, console) for item in others[end:]]
-        shown.append("</details>")
+        shown += ["<details><summary>Details</summary>", *map(_html, others[end:]), "</details>"]
     return f'<div class="keras-norm">{STYLE}{"".join(shown)}</div>'
 
 
-def _convert(item: RenderableType, console: Console) -> str:
-    if isinstance(item, Padding):
-        margin = 0.8 * item.left
-        return f'<div style="margin-left: {margin:g}em">{_convert(item.renderable, console)}</div>'
+def _is_verdict(item: Paragraph | Table) -> bool:
+    return isinstance(item, Paragraph) and not item.indent and item != BLANK
+
+
+def _html(item: Paragraph | Table) -> str:
     if isinstance(item, Table):
-        return _table(item, console)
-    return f"<p>{_inline(item, console)}</p>"
+        return html_table(item, "text")
+    parts = (f'<span class="{style}">{_escaped(text)}</span>' for text, style in item.parts)
+    return f'<p class="{"indent" if item.indent else ""}">{"".join(parts)}</p>'
 
 
-def _table(table: Table, console: Console) -> str:
-    # Numbers are right-aligned, and not broken after a minus sign.
-    wrap = {"right": "; white-space: nowrap"}
-    columns = [
-        (column, f'style="text-align: {column.justify}{wrap.get(column.justify, "")}"')
-        for column in table.columns
-    ]
-    heads = (f"<th {style}>{_inline(column.header, console)}</th>" for column, style in columns)
-    rows = zip(*(column.cells for column in table.columns), strict=True)
+def html_table(table: Table, view: str) -> str:
+    """Write a table as HTML.
+
+    Args:
+        table: the table.
+        view: "page" for the page, with bars, images and the explanation of the columns; "text" for
+            a notebook, with the title.
+    """
+    columns = [k for k, column in enumerate(table.columns) if column.view in ("", view)]
+    heads = (
+        f'<th class="{table.columns[k].kind}">{_escaped(table.columns[k].name)}</th>'
+        for k in columns
+    )
     body = []
-    for row, cells in zip(table.rows, rows, strict=True):
-        found = (
-            f"<td {style}>{_inline(cell, console, row.style)}</td>"
-            for cell, (_, style) in zip(cells, columns, strict=True)
-        )
-        body.append(f"<tr>{''.join(found)}</tr>")
-    title = f"<caption>{_inline(table.title, console)}</caption>" if table.title else ""
+    for row in table.rows:
+        cells = [_cell(row[k], table, k) for k in columns if k < len(row)]
+        spanned = sum(k >= len(row) for k in columns)
+        if spanned:
+            cells[-1] = cells[-1].replace("<td", f'<td colspan="{spanned + 1}"', 1)
+        body.append(f"<tr>{''.join(cells)}</tr>")
+    text = _escaped(table.title if view == "text" else table.about)
+    caption = f"<caption>{text}</caption>" if text else ""
     return (
-        f'<div class="wide"><table>{title}<thead><tr>{"".join(heads)}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        f'<div class="scroll"><table>{caption}'
+        f"<thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
-def _inline(text: RenderableType | None, console: Console, style: str | Style | None = None) -> str:
-    """Convert a text of one style or several styles, such as bold or red, to escaped HTML."""
-    rich_text = text.copy() if isinstance(text, Text) else Text(str(text or ""))
-    for each in (rich_text.style, style):
-        if each:
-            rich_text.stylize_before(each)
-    rich_text.end = ""
-    return "".join(_span(s.text, s.style) for s in rich_text.render(console))
+def _cell(cell: str | Cell, table: Table, k: int) -> str:
+    """Write one cell; a narrow page shows the name of the column, `data-name`, beside it."""
+    column, cell = table.columns[k], cell if isinstance(cell, Cell) else Cell(cell)
+    shown = _lines(cell.text, breaks=column.kind in BREAKS)
+    if cell.used is not None:
+        shown += _bar(cell.used)
+    if cell.image:
+        shown += f'<img class="strip" src="{cell.image}" alt="{_escaped(column.name)}">'
+    if cell.note:
+        shown += f"<small>{_escaped(cell.note, breaks=True)}</small>"
+    name = _escaped(column.name or "verdict")
+    kinds = f"{column.kind} {cell.style.replace(' ', '-')}".strip()
+    shown = f"<div>{shown}</div>" if shown else ""  # a narrow page hides a cell without content
+    return f'<td data-name="{name}" class="{kinds}">{shown}</td>'
 
 
-def _span(text: str, style: Style | None) -> str:
-    rules = []
-    if style and style.bold:
-        rules.append("font-weight: bold")
-    if style and style.dim:
-        rules.append("opacity: .75")
-    if style and style.color and style.color.name in COLORS:
-        rules.append(f"color: {COLORS[style.color.name]}")
-    shown = escape("\n".join(printable(line, len(line)) for line in text.split("\n")))
-    return f'<span style="{"; ".join(rules)}">{shown}</span>' if rules else shown
+def _bar(used: float) -> str:
+    """Draw the share of a tolerance on a logarithmic bar with the limit in the middle."""
+    from keras_norm.export.report.plots import color_level
+
+    level = color_level(used)
+    beyond = "beyond" if level > 1 else ""
+    return f'<div class="meter"><i class="{beyond}" style="width: {50 * level:.0f}%"></i></div>'
+
+
+def _lines(text: Lines, breaks: bool = False) -> str:
+    if isinstance(text, str):
+        return _escaped(text, breaks)
+    return "".join(f"<span>{_escaped(line, breaks)}</span>" for line in text)
+
+
+def _escaped(text: str, breaks: bool = False) -> str:
+    """Escape a text; with `breaks`, a long name may break between its parts."""
+    shown = escape(printable(text, len(text)))
+    return re.sub(r"([_/.])(?=[A-Za-z])", r"\1<wbr>", shown) if breaks else shown

@@ -145,6 +145,11 @@ def color_levels(difference: np.ndarray, allowed: float) -> np.ndarray:
     return np.where(difference == 0, 0.0, level)
 
 
+def color_level(share: float) -> float:
+    """Return the color level of a difference that is this share of the tolerance."""
+    return float(color_levels(np.array(share), 1.0))
+
+
 def colors(level: np.ndarray) -> np.ndarray:
     """Convert color levels to RGBA pixels (..., 4): 0 is transparent, 1 is blue, 2 is red."""
     beyond = np.clip(level - 1.0, 0.0, 1.0)[..., None]

@@ -15,7 +15,9 @@ from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.difference_plot import plot_differences
 from keras_norm.export.report.html_fragment import html_fragment
 from keras_norm.export.report.html_page import render
-from keras_norm.export.report.terminal import STATUS_COLORS, report_tables
+from keras_norm.export.report.report_text import report_items
+from keras_norm.export.report.tables import Paragraph, Table
+from keras_norm.export.report.terminal import to_rich
 from keras_norm.export.results.check_result import CheckResult
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ class Printed(abc.ABC):
     """Base class of reports that can be printed, written as HTML and shown in a notebook."""
 
     @abc.abstractmethod
-    def _tables(self) -> Iterator[rich.console.RenderableType]:
-        """Yield the tables and texts that `print` prints."""
+    def _items(self) -> Iterator[Paragraph | Table]:
+        """Yield the texts and tables that `print` prints."""
 
     @abc.abstractmethod
     def page(self) -> str:
@@ -35,10 +37,10 @@ class Printed(abc.ABC):
 
     def _repr_html_(self) -> str:
         """Return the printed report as HTML, for a notebook."""
-        return html_fragment(self._tables(), self._color())
+        return html_fragment(self._items(), self._status())
 
-    def _color(self) -> str:
-        """Return the color of the verdict, or "" for no color."""
+    def _status(self) -> str:
+        """Return the status that colors the verdict in a notebook; "" for no color."""
         return ""
 
     def print(self, console: rich.console.Console | None = None) -> None:
@@ -47,7 +49,7 @@ class Printed(abc.ABC):
         Args:
             console: the console to print to; the standard output by default.
         """
-        (console or rich.console.Console()).print(*self._tables(), sep="\n")
+        (console or rich.console.Console()).print(*to_rich(self._items()), sep="\n")
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Write the report as one HTML page that needs no other file.
@@ -123,8 +125,8 @@ class Report(Printed, CheckResult):
         """Return the HTML page that `to_html` writes."""
         return render(self)
 
-    def _tables(self) -> Iterator[rich.console.RenderableType]:
-        return report_tables(self)
+    def _items(self) -> Iterator[Paragraph | Table]:
+        return report_items(self)
 
-    def _color(self) -> str:
-        return STATUS_COLORS[self.status]
+    def _status(self) -> str:
+        return self.status

@@ -1,19 +1,92 @@
-"""Format numbers and text, and make tables, for all reports."""
+"""Describe the texts and tables of a report; the terminal, a notebook and the page draw them."""
 
 import dataclasses
 import math
-import re
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
-from rich import box
-from rich.table import Column, Table
-from rich.text import Text
-
-from keras_norm.export.printable import MAX_PRINTED, printable
-from keras_norm.export.results.check_result import CheckResult, TrainInferenceGap
-
 Item = TypeVar("Item", bound=Hashable)
+
+# A text of one line, or several lines.
+Lines = str | tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: the heading.
+        kind: the kind of the cells, which is also their CSS class on the page: "number" (aligned at
+            the right), "word" (a verdict), "status", "name", "path", "used" or "text". Names and
+            paths are long, and break between their parts.
+        width: largest number of characters in a terminal; None for no limit.
+        view: the only view with this column, "page" or "text" (terminal and notebook); "" for all.
+    """
+
+    name: str
+    kind: str = "text"
+    width: int | None = None
+    view: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        text: the text.
+        style: a verdict or status such as "fail", which sets the color; "" for no color.
+        note: a remark in small type, on the page and in a notebook.
+        used: the share of the tolerance that a bar shows on the page; None for no bar.
+        image: a picture in a data URI, on the page; "" for none.
+    """
+
+    text: Lines
+    style: str = ""
+    note: str = ""
+    used: float | None = None
+    image: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        title: the title; "" for none.
+        columns: the columns.
+        rows: the cells of each row. The last cell of a shorter row spans the rest of the row.
+        about: an explanation of the columns, on the page.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str | Cell, ...], ...]
+    about: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Paragraph:
+    """A text between the tables.
+
+    Attributes:
+        parts: (text, style) pairs: a style is a verdict or status, "bold", "dim" or "".
+        indent: whether the text belongs to the text above.
+        space: whether an empty line follows in a terminal.
+    """
+
+    parts: tuple[tuple[str, str], ...]
+    indent: bool = False
+    space: bool = False
+
+
+def paragraph(text: str, style: str = "", space: bool = False) -> Paragraph:
+    """Make a paragraph of one style."""
+    return Paragraph(((text, style),), space=space)
+
+
+BLANK = paragraph("")  # an empty line in a terminal
 
 
 def number(value: float | None) -> str:
@@ -31,45 +104,6 @@ def rounded_up(value: float | None) -> str:
     return number(math.ceil(value / unit) * unit)
 
 
-@dataclasses.dataclass(frozen=True)
-class TextTable:
-    """A table that the terminal and the page show alike.
-
-    Attributes:
-        title: the title.
-        columns: names of the columns; the first column has names, the other columns have numbers.
-        rows: the cells of each row.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-def metrics_table(report: CheckResult) -> TextTable:
-    """Make the table of the metrics on the labels, of the Keras model and every artifact."""
-    known = [
-        (result.name, {m.output: m.value for m in result.metrics}) for result in report.artifacts
-    ]
-    training = {m.output: m.training for m in report.gap.metrics}
-    own = {m.output: m.value for m in report.keras.metrics}
-    subjects = [("Keras model", own), ("Keras model in training mode", training), *known]
-    rows = (
-        (name, *(f"{values[output]:.4g}" if output in values else "-" for output in own))
-        for name, values in subjects
-        if values
-    )
-    names = (f"{m.output}: {m.name}" for m in report.keras.metrics)
-    return TextTable("Metrics, on the labels", ("", *names), tuple(rows))
-
-
-def gap_table(gap: TrainInferenceGap) -> TextTable:
-    """Make the table of the train/inference gap of every output."""
-    columns = ("output", "worst abs", "mean abs", "largest output")
-    rows = ((x.output, *map(number, (x.worst, x.mean, x.scale))) for x in gap.outputs)
-    return TextTable("Train/inference gap, dropout off", columns, tuple(rows))
-
-
 def group_by_item(pairs: Iterable[tuple[str, Item]]) -> list[tuple[tuple[str, ...], Item]]:
     """Group names by item: ("a", 1), ("b", 1), ("c", 2) gives (("a", "b"), 1), (("c",), 2).
 
@@ -83,46 +117,3 @@ def group_by_item(pairs: Iterable[tuple[str, Item]]) -> list[tuple[tuple[str, ..
     for name, item in pairs:
         found.setdefault(item, []).append(name)
     return [(tuple(names), item) for item, names in found.items()]
-
-
-def new_table(title: str, *columns: str | Column) -> Table:
-    """Make an empty table in the style of all reports."""
-    return Table(
-        *columns,
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-
-
-def plain(text: str, style: str = "") -> Text:
-    """Make a `rich` text: brackets are printed, not parsed as markup.
-
-    Line breaks and escape sequences are printed as escapes.
-    """
-    return Text(printable(text, MAX_PRINTED), style)
-
-
-def add_row(table: Table, *cells: str | Text, style: str | None = None) -> None:
-    """Add a row to a table; brackets in strings are printed, not parsed as markup."""
-    table.add_row(*(plain(c) if isinstance(c, str) else c for c in cells), style=style)
-
-
-def breakable(path: str, width: int = 38, after: str = "/") -> Text:
-    """Break a layer's path into lines after its slashes, so that no name is split.
-
-    Args:
-        path: names joined by slashes.
-        width: maximum number of characters in a line; a longer name has a separate line.
-        after: the characters after which a line may end.
-    """
-    lines = [""]
-    shown = printable(path, MAX_PRINTED)
-    for part in re.findall(rf"[^{re.escape(after)}]*[{re.escape(after)}]?", shown):
-        if lines[-1] and len(lines[-1]) + len(part) > width:
-            lines.append("")
-        lines[-1] += part
-    return Text("\n".join(lines))

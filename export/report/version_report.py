@@ -2,13 +2,9 @@
 
 from collections.abc import Iterator
 
-from rich.console import RenderableType
-from rich.table import Column, Table
-from rich.text import Text
-
 from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.report import Printed
-from keras_norm.export.report.tables import add_row, new_table, number, plain
+from keras_norm.export.report.tables import BLANK, Cell, Column, Paragraph, Table, number, paragraph
 from keras_norm.export.results.version_comparison import OutputChange, VersionComparison
 
 # Maximum numbers of rows in two tables: pairs of an old and a new class, and changed predictions.
@@ -38,43 +34,45 @@ class VersionReport(Printed, VersionComparison):
             f'<body style="font-family: sans-serif">{self._repr_html_()}</body></html>\n'
         )
 
-    def _tables(self) -> Iterator[RenderableType]:
-        yield plain(f"Compared with {self.old}, on {self.samples} samples", "bold")
-        yield plain(self.verdict)
+    def _items(self) -> Iterator[Paragraph | Table]:
+        yield paragraph(f"Compared with {self.old}, on {self.samples} samples", "bold")
+        yield from map(paragraph, self.verdict.split("\n"))
+        yield BLANK
         for name, outputs in self.versions:
             for output in outputs:
                 # Use a text above the table: rich wraps a table title at the width of the table.
                 if output.class_changes:
                     title = f"{name}, {output.output}: number of changes from an old to a new class"
-                    yield Text.assemble("\n", plain(title, "bold"))
+                    yield paragraph(title, "bold")
                     yield _class_changes(output)
                 if output.largest_changes:
                     title = f"{name}, {output.output}: the predictions that changed most"
-                    yield plain(title, "bold")
+                    yield paragraph(title, "bold")
                     yield _largest_changes(output)
 
 
 def _class_changes(output: OutputChange) -> Table:
-    columns = (Column(name, justify="right") for name in ("old", "new", "predictions"))
-    table = new_table("", *columns)
-    for change in output.class_changes[:CLASS_CHANGES]:
-        add_row(table, f"{change.before:g}", f"{change.after:g}", str(change.count))
-    more = sum(change.count for change in output.class_changes[CLASS_CHANGES:])
-    if more:
-        add_row(table, "others", "", str(more), style="dim")
-    return table
+    shown, others = output.class_changes[:CLASS_CHANGES], output.class_changes[CLASS_CHANGES:]
+    rows = [(f"{c.before:g}", f"{c.after:g}", str(c.count)) for c in shown]
+    if others:
+        rows.append(("others", "", str(sum(change.count for change in others))))
+    return Table("", _number_columns("old", "new", "predictions"), tuple(rows))
 
 
 def _largest_changes(output: OutputChange) -> Table:
-    names = ("old", "new", "label", "outputs differ by")
-    columns = (Column(name, justify="right") for name in names)
-    table = new_table("", Column("where", overflow="fold"), *columns)
+    rows = []
     for change in output.largest_changes[:SHOWN]:
         where = ", ".join(f"{axis} {index}" for axis, index in change.where)
         label = "-" if change.label is None else f"{change.label:.4g}"
         values = f"{change.before:.4g}", f"{change.after:.4g}", label, number(change.size)
-        right = output.classes and change.label is not None
-        style = "green" if right and change.after == change.label else None
-        style = "red" if right and change.before == change.label else style
-        add_row(table, where, *values, style=style)
-    return table
+        style = ""
+        if output.classes and change.label is not None:
+            style = "pass" if change.after == change.label else style
+            style = "fail" if change.before == change.label else style
+        rows.append((where, *(Cell(value, style) for value in values)))
+    columns = _number_columns("old", "new", "label", "outputs differ by")
+    return Table("", (Column("where"), *columns), tuple(rows))
+
+
+def _number_columns(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, "number") for name in names)

@@ -192,9 +192,17 @@ class ArtifactResult:
         return next((p for p in self.properties if p.name == name), None)
 
 
-def readable_percent(share: float) -> str:
-    """Format a share with two digits: "0.21%", "6.1%", "99%", "660%"."""
-    return f"{100 * share:.2g}%" if share < 0.995 else f"{100 * share:.0f}%"
+def readable_share(share: float | None) -> str:
+    """Format a share with two digits: "0.21%", "6.1%", "660%", "25 times"; None gives "-"."""
+    if share is None:
+        return "-"
+    if 0 < share < 1e-5:
+        return "under 0.001%"
+    if share < 0.995:
+        return f"{100 * share:.2g}%"
+    if share < 10:
+        return f"{100 * share:.0f}%"
+    return f"{share:.0f} times" if share <= 1e4 else "over 10,000 times"
 
 
 def readable_size(size: int) -> str:

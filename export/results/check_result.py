@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from keras_norm.export.results.artifact_result import ArtifactResult, readable_percent
+from keras_norm.export.results.artifact_result import ArtifactResult, readable_share
 from keras_norm.export.results.json_dataclass import JsonDataclass
 from keras_norm.export.results.output_comparison import largest_known
 
@@ -214,9 +214,14 @@ class CheckResult(JsonDataclass):
         return not self.failures
 
     @property
+    def results(self) -> tuple[ArtifactResult, ...]:
+        """The result of the Keras model, and the results of all artifacts."""
+        return (self.keras, *self.artifacts)
+
+    @property
     def failures(self) -> tuple[Failure, ...]:
         """All failed checks, each with its reason."""
-        found = [f for result in (self.keras, *self.artifacts) for f in _failures(result)]
+        found = [f for result in self.results for f in _failures(result)]
         if not self.gap.passed:
             size = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
             allowed = f"must be at most max_gap={self.gap.max_gap:.3g}"
@@ -302,7 +307,7 @@ def _describe_quantized(results: Sequence[ArtifactResult], samples: int) -> tupl
     if share is not None:
         largest = largest_known(error.max_abs for _, error in errors)
         lines.append(
-            f"Error on {samples} samples: {up_to}{readable_percent(share)} of the output's "
+            f"Error on {samples} samples: {up_to}{readable_share(share)} of the output's "
             f"standard deviation (root mean square), {largest:.2g} at worst"
         )
     return tuple(lines)

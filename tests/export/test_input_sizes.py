@@ -11,6 +11,7 @@ import keras_norm
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.input_sizes import measure_input_sizes
 from keras_norm.export.normalization_table import summary_tables
+from keras_norm.export.report.terminal import to_rich
 from keras_norm.export.signature import input_specs
 
 RNG = np.random.default_rng(0)
@@ -91,7 +92,7 @@ def test_inspect_advises_if_the_sizes_differ(x, advised):
     model = keras.Sequential([keras.Input((None, 8)), layer_norm_lstm()])
     samples = read_samples(input_specs(model), x)
     console = rich.console.Console(file=io.StringIO(), width=80)
-    console.print(*summary_tables(model, samples), sep="\n")
+    console.print(*to_rich(summary_tables(model, samples)), sep="\n")
     text = " ".join(console.file.getvalue().split())
     assert "LayerNormalization, kernel_norm" in text
     assert ("lstm: the inputs differ in size" in text) == advised

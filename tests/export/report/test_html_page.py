@@ -9,8 +9,9 @@ import pytest
 
 from keras_norm.export import check, export_saved_model
 from keras_norm.export.compare.output_differences import CELLS, profile_differences
-from keras_norm.export.report.html_page import percent, render, value_rows
-from keras_norm.export.results.artifact_result import Cost, Metric
+from keras_norm.export.report.html_page import render
+from keras_norm.export.report.output_tables import output_rows
+from keras_norm.export.results.artifact_result import Cost, Metric, readable_share
 from keras_norm.export.results.check_result import (
     Finding,
     MetricGap,
@@ -73,7 +74,7 @@ def test_the_output_that_uses_most_of_its_tolerance_comes_first():
         artifact("far", EXPECTED + 1.0),
         artifact("nearer", EXPECTED + 1e-8),
     )
-    assert [row.names for row in value_rows(report)] == [
+    assert [row.names for row in output_rows(report)] == [
         ("far",),
         ("near",),
         ("nearer",),
@@ -84,7 +85,7 @@ def test_the_output_that_uses_most_of_its_tolerance_comes_first():
 def test_all_outputs_of_an_artifact_that_are_equal_share_a_row():
     (output,) = artifact("m", EXPECTED).outputs
     outputs = tuple(dataclasses.replace(output, output=name) for name in ("a", "b", "c"))
-    (row,) = value_rows(report_of(artifact("m", EXPECTED, outputs=outputs)))
+    (row,) = output_rows(report_of(artifact("m", EXPECTED, outputs=outputs)))
     assert row.outputs == ("a", "b", "c")
 
 
@@ -93,7 +94,8 @@ def test_all_outputs_of_an_artifact_that_are_equal_share_a_row():
     [
         (None, "-"),
         (0.0, "0%"),
-        (1e-5, "under 0.1%"),
+        (1e-6, "under 0.001%"),
+        (1.5e-5, "0.0015%"),
         (0.0314, "3.1%"),
         (0.999, "100%"),
         (2.5, "250%"),
@@ -102,7 +104,7 @@ def test_all_outputs_of_an_artifact_that_are_equal_share_a_row():
     ],
 )
 def test_shares_are_readable(share, text):
-    assert percent(share) == text
+    assert readable_share(share) == text
 
 
 def test_sizes_latencies_and_operations_are_on_the_page(passing):

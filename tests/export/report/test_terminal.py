@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from keras_norm.export.report.tables import breakable
+from keras_norm.export.report.terminal import breakable
 from keras_norm.export.results.artifact_result import Metric, PropertyResult
 from tests.export.report.reports import EXPECTED, artifact, printed, report_of
 
@@ -53,11 +53,11 @@ def test_a_name_cannot_add_a_line_to_a_printed_report(failing):
 
 def test_a_path_breaks_after_its_slashes_only():
     path = "bidirectional_2/backward_norm_simple_rnn_1/norm_simple_rnn_cell_1/kernel_norm"
-    lines = breakable(path, 42).plain.split("\n")
+    lines = breakable(path, 42, "/").plain.split("\n")
     assert "".join(lines) == path
     assert all(len(line) <= 42 for line in lines)
     assert lines[-1].endswith("kernel_norm")
-    assert breakable("a_name_of_its_own_that_is_far_too_long/gamma", 10).plain.split("\n") == [
+    assert breakable("a_name_of_its_own_that_is_far_too_long/gamma", 10, "/").plain.split("\n") == [
         "a_name_of_its_own_that_is_far_too_long/",
         "gamma",
     ]
