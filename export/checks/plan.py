@@ -11,7 +11,7 @@ from keras_norm.export.compare.samples import Samples
 from keras_norm.export.errors import StreamingError
 from keras_norm.export.model.expected_outputs import expected_for_check
 from keras_norm.export.model.reference_runner import reference_runner
-from keras_norm.export.model.single_step import Step, trace_step
+from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays
 
@@ -100,7 +100,7 @@ class Plan:
         steps, size = min(max(lengths), TIMESTEPS), self.samples.batch or 1
         rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
         inputs = self._sequences(step, rows, steps)
-        expected = step.every_timestep(trace_step(step), inputs)
+        expected = step.every_timestep(step.trace(), inputs)
         takes = frozenset(step.inputs | step.states)
         return Stream(takes, step.every_timestep, inputs, expected, rows * steps)
 

@@ -16,7 +16,6 @@ from keras_norm.export.model.layer_replacement import (
     where_unmasked,
 )
 from keras_norm.export.signature import TensorSpec
-from keras_norm.keras_internals import nodes_of
 from keras_norm.named_layers import named_layers
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
@@ -31,25 +30,6 @@ STATE_NAMES = {
     keras.layers.GRUCell: ["h"],
     keras.layers.SimpleRNNCell: ["h"],
 }
-
-# Keras' layers whose outputs at a timestep depend only on the inputs at this timestep and on
-# states. A layer of keras_norm or of a user says so by an attribute `reads_single_timesteps`.
-READ_SINGLE_TIMESTEPS = (
-    keras.layers.InputLayer,
-    keras.layers.RNN,
-    keras.layers.Dense,
-    keras.layers.Embedding,
-    keras.layers.Masking,
-    keras.layers.Dropout,
-    keras.layers.Activation,
-    keras.layers.LayerNormalization,
-    keras.layers.RMSNormalization,
-    keras.layers.BatchNormalization,
-)
-
-MIXES_TIMESTEPS = (
-    "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
-)
 
 
 class LayerTimestep:
@@ -243,17 +223,6 @@ def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimes
     return timesteps
 
 
-def static_length(model: keras.Model) -> int | None:
-    """Return the number of timesteps of a model's first recurrent layer; None if it is dynamic."""
-    for _, layer in named_layers(model):
-        if isinstance(layer, keras.layers.RNN):
-            # A layer inside a wrapper or a user's layer has no symbolic call.
-            for node in nodes_of(layer)[:1]:
-                length: int | None = node.input_tensors[0].shape[1]
-                return length
-    return None
-
-
 def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
     """Name the states of a layer's cell; return the names, and whether the cell is known.
 
@@ -270,18 +239,3 @@ def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
 def _counts_timesteps(layer: keras.layers.RNN) -> bool:
     """Return whether the last state of a layer's cell is a counter of timesteps."""
     return isinstance(layer.cell, NormCell) and layer.cell.slots.count_steps
-
-
-def reads_single_timesteps(model: keras.Model) -> bool:
-    """Return False if a layer, such as a convolution, may read timesteps of any distance.
-
-    The test inputs may be too short to find such a layer.
-    """
-    return all(
-        reads_single_timesteps(operation)
-        if isinstance(operation, keras.Model)
-        else getattr(
-            operation, "reads_single_timesteps", isinstance(operation, READ_SINGLE_TIMESTEPS)
-        )
-        for operation in getattr(model, "operations", model.layers)
-    )

@@ -8,8 +8,7 @@ The outputs y_0, y_1, ... are equal to the model's outputs for the whole sequenc
 """
 
 import functools
-import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import keras
@@ -19,25 +18,16 @@ from keras import ops
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import numpy_dtype
 from keras_norm.export.compare.samples import is_whole
-from keras_norm.export.errors import StreamingError, VerificationError, one_line
+from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.input_names import with_file_names
-from keras_norm.export.model.expected_outputs import long_sequence
-from keras_norm.export.model.layer_timestep import (
-    MIXES_TIMESTEPS,
-    layer_timesteps,
-    reads_single_timesteps,
-    static_length,
-)
-from keras_norm.export.model.reference import Reference, make_reference
+from keras_norm.export.model.layer_timestep import layer_timesteps
 from keras_norm.export.runtimes.over_time import run_over_time
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
-from keras_norm.keras_internals import SHAPE_CHECK
+from keras_norm.keras_internals import SHAPE_CHECK, nodes_of
 from keras_norm.named_layers import named_layers
-from keras_norm.substitution import Function, substituted_functions
+from keras_norm.substitution import Function, Owner, substituted_functions
 from keras_norm.typing import Array, Arrays, Tensor
-
-logger = logging.getLogger("keras_norm.export")
 
 RunStep: TypeAlias = Callable[[Arrays], Mapping[str, Array]]
 # Function that runs a step over whole sequences: (sequences, other inputs and initial states, names
@@ -96,10 +86,10 @@ class Step:
         self.states = {n: spec for layer in self._layers for n, spec in layer.states.items()}
         self.hidden_states = [n for layer in self._layers for n in layer.hidden_states]
         self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (None,)]
-        self.length = None if self.sequences else static_length(model)
+        self.length = None if self.sequences else _static_length(self._layers[0].layer)
         if self.length is not None:
             self.sequences = [n for n, s in whole.items() if s.shape[1:2] == (self.length,)]
-            outputs = _with_dynamic_time(model, self.sequences)
+            outputs = self._with_dynamic_time(whole)
         if not self.sequences:
             raise StreamingError(
                 "no input has as many timesteps, along axis 1, as a recurrent layer. Use "
@@ -160,13 +150,14 @@ class Step:
             for name, tensor in inputs.items()
         }
         after: dict[str, Tensor] = {}
-        methods: dict[keras.layers.Layer, dict[str, Function]] = {}
-        if self.length is not None:
-            nested = (layer for _, layer in named_layers(self.model))
-            for each in filter(lambda layer: isinstance(layer, keras.Model), [self.model, *nested]):
-                methods[each] = {SHAPE_CHECK: lambda *_: None}
-        for layer in self._layers:
-            methods[layer.layer] = layer.methods(states, after, self._center_kernels)
+        methods: dict[Owner, dict[str, Function]] = {
+            layer.layer: layer.methods(states, after, self._center_kernels)
+            for layer in self._layers
+        }
+        if self.length is not None:  # also call models with one timestep
+            for layer in (self.model, *(layer for _, layer in named_layers(self.model))):
+                if isinstance(layer, keras.Model):
+                    methods[layer] = {SHAPE_CHECK: lambda *_: None}
         with substituted_functions(methods):
             outputs = signature.call(self.model, sequences, training=False)
         for layer in self._layers:
@@ -176,6 +167,10 @@ class Step:
                     "the layer, or passes it an initial_state"
                 )
         return {n: self._without_time(n, tensor) for n, tensor in outputs.items()}, after
+
+    def trace(self) -> signature.GraphFunction:
+        """Compile `joined` to a TensorFlow graph, which runs faster than eager calls."""
+        return signature.named_function(self.joined, self.inputs | self.states)
 
     def joined(self, arguments: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run one timestep: map a dict of inputs and states to a dict of outputs and new states.
@@ -245,6 +240,22 @@ class Step:
             parts.append(run_all(sequences, others, list(self.states)))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
+    def _with_dynamic_time(self, specs: Mapping[str, TensorSpec]) -> dict[str, Tensor]:
+        """Return symbolic outputs by name, as if the time of the sequences were dynamic."""
+        inputs = {}
+        for name, spec in specs.items():
+            time = [None] if name in self.sequences else list(spec.shape[1:2])
+            inputs[name] = keras.KerasTensor((spec.shape[0], *time, *spec.shape[2:]), spec.dtype)
+        try:
+            outputs = self.model.compute_output_spec(signature.pack_inputs(self.model, inputs))
+        # A layer may raise any error, for example if it reshapes its inputs to a static shape.
+        except Exception as error:
+            raise StreamingError(
+                f"the model does not run with another number of timesteps: {one_line(error)}"
+            ) from error
+        names = signature.output_names(self.model)
+        return dict(zip(names, keras.tree.flatten(outputs), strict=True))
+
     def _without_time(self, name: str, tensor: Tensor) -> Tensor:
         if name not in self.sequence_outputs:
             return tensor
@@ -256,89 +267,8 @@ class Step:
         return ops.squeeze(tensor, axis=1)
 
 
-def find_step(
-    model: keras.Model,
-    wanted: bool | None = None,
-    reference: Reference | None = None,
-    *,
-    center_kernels: bool = False,
-) -> Step | None:
-    """Create a `Step`, which runs a model one timestep at a time, and verify its outputs.
-
-    Args:
-        model: a functional or a built sequential model.
-        wanted: True if the step is required, False for no step, None for a step if possible and
-            the time is dynamic.
-        reference: the model's outputs to compare with; None to compute them for random samples.
-        center_kernels: as for `Step`.
-
-    Returns:
-        The step, or None: without `wanted`, the reason is logged if no step has equal outputs.
-
-    Raises:
-        StreamingError: `wanted` is True, and no step has equal outputs.
-        ValueError: `wanted` is not True, False or None.
-    """
-    if wanted not in (None, True, False):
-        raise ValueError(f"step must be None, True or False. Received: {wanted!r}.")
-    if wanted is False:
-        return None
-    try:
-        step = Step(model, center_kernels=center_kernels)
-        if wanted is None and step.length is not None:
-            raise StreamingError("the number of timesteps is static: pass step=True")
-        _verify_step(step, reference)
-    except StreamingError as error:
-        if wanted:
-            raise
-        logger.info('model "%s" has no signature step: %s', model.name, error)
-        return None
-    return step
-
-
-def _with_dynamic_time(model: keras.Model, sequences: Sequence[str]) -> dict[str, Tensor]:
-    """Return symbolic outputs by name, as if the time of some inputs were dynamic.
-
-    Args:
-        model: a functional or a built sequential model.
-        sequences: names of the inputs with a time dimension.
-    """
-    inputs = {}
-    for name, spec in signature.input_specs(model).items():
-        time = [None] if name in sequences else list(spec.shape[1:2])
-        inputs[name] = keras.KerasTensor((spec.shape[0], *time, *spec.shape[2:]), spec.dtype)
-    try:
-        outputs = model.compute_output_spec(signature.pack_inputs(model, inputs))
-    # A layer may raise any error, for example if it reshapes its inputs to a static shape.
-    except Exception as error:
-        raise StreamingError(
-            f"the model does not run with another number of timesteps: {one_line(error)}"
-        ) from error
-    return dict(zip(signature.output_names(model), keras.tree.flatten(outputs), strict=True))
-
-
-def _verify_step(step: Step, reference: Reference | None) -> None:
-    """Raise StreamingError if running timestep by timestep changes the outputs of the model."""
-    model = step.model
-    try:
-        run = trace_step(step)
-        # Trace the graph now: a layer that cannot run on one timestep raises its error here.
-        run.get_concrete_function()
-        references = [reference or make_reference(model)]
-        if not reads_single_timesteps(model) and (long := long_sequence(model)):
-            references.append(Reference(model, long))
-        run_step = functools.partial(step.over_time, run)
-        for each in references:
-            each.verify(run_step, "the step", suspect=MIXES_TIMESTEPS)
-    except (StreamingError, VerificationError) as error:
-        raise StreamingError(one_line(error)) from error
-    # A layer may raise any error for sequences of one timestep, so catch every exception.
-    except Exception as error:
-        raise StreamingError(
-            f"the model does not run on one timestep: {one_line(error)}"
-        ) from error
-
-
-def trace_step(step: Step) -> signature.GraphFunction:
-    """Compile one timestep of a model to a TensorFlow graph, which runs faster than eager calls."""
-    return signature.named_function(step.joined, step.inputs | step.states)
+def _static_length(layer: keras.layers.RNN) -> int | None:
+    """Return the number of timesteps of a recurrent layer; None if it is dynamic."""
+    # A layer inside a wrapper or a user's layer has no symbolic call.
+    lengths: list[int | None] = [node.input_tensors[0].shape[1] for node in nodes_of(layer)[:1]]
+    return lengths[0] if lengths else None

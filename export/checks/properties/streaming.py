@@ -13,7 +13,7 @@ from keras_norm.export.checks.properties.property import (
     find_difference,
 )
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.model.single_step import find_step
+from keras_norm.export.model.find_step import find_step
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import STEP

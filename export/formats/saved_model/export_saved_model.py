@@ -28,9 +28,9 @@ from keras_norm.export.formats.verification import (
 from keras_norm.export.golden_cases.artifact import require_literal
 from keras_norm.export.golden_cases.golden_cases import GoldenCase
 from keras_norm.export.golden_cases.unsafe_ops import describe_unsafe_ops
+from keras_norm.export.model.find_step import find_step
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.other_backends import runs_on_tensorflow
-from keras_norm.export.model.single_step import find_step
 from keras_norm.export.packages import require
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import TensorLike

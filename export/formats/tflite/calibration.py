@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.samples import Samples, read_samples
 from keras_norm.export.errors import one_line
-from keras_norm.export.model.single_step import Step, trace_step
+from keras_norm.export.model.single_step import Step
 from keras_norm.export.signature import input_specs
 from keras_norm.typing import Array, Arrays, Tensor, TensorLike
 
@@ -65,7 +65,7 @@ def calibration_data(
     arrays = samples.take(range(-(-samples.count // batch) * batch))
     if step is None:
         return arrays, batch
-    run = trace_step(step)
+    run = step.trace()
     recorded: list[Arrays] = []
 
     def record_and_run(inputs: Arrays) -> Mapping[str, Tensor]:

@@ -31,9 +31,9 @@ from keras_norm.export.formats.verification import (
     write_golden_cases,
 )
 from keras_norm.export.golden_cases.artifact import SUFFIX
+from keras_norm.export.model.find_step import find_step
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.model.reference import make_reference
-from keras_norm.export.model.single_step import find_step
 from keras_norm.export.packages import require
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization

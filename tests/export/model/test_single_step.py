@@ -18,9 +18,9 @@ from keras_norm.export import (
 )
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
+from keras_norm.export.model.find_step import find_step
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference import make_reference
-from keras_norm.export.model.single_step import find_step
 from tests.export import models
 from tests.rnn import kinds
 

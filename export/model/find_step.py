@@ -1,0 +1,109 @@
+"""Find the single-step model of a Keras model, and verify its outputs."""
+
+import functools
+import logging
+
+import keras
+
+from keras_norm.export.errors import StreamingError, VerificationError, one_line
+from keras_norm.export.model.expected_outputs import long_sequence
+from keras_norm.export.model.reference import Reference, make_reference
+from keras_norm.export.model.single_step import Step
+
+logger = logging.getLogger("keras_norm.export")
+
+# Keras' layers whose outputs at a timestep depend only on the inputs at this timestep and on
+# states. A layer of keras_norm or of a user says so by an attribute `reads_single_timesteps`.
+READ_SINGLE_TIMESTEPS = (
+    keras.layers.InputLayer,
+    keras.layers.RNN,
+    keras.layers.Dense,
+    keras.layers.Embedding,
+    keras.layers.Masking,
+    keras.layers.Dropout,
+    keras.layers.Activation,
+    keras.layers.LayerNormalization,
+    keras.layers.RMSNormalization,
+    keras.layers.BatchNormalization,
+)
+
+MIXES_TIMESTEPS = (
+    "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
+)
+
+
+def find_step(
+    model: keras.Model,
+    wanted: bool | None = None,
+    reference: Reference | None = None,
+    *,
+    center_kernels: bool = False,
+) -> Step | None:
+    """Create a `Step`, which runs a model one timestep at a time, and verify its outputs.
+
+    Args:
+        model: a functional or a built sequential model.
+        wanted: True if the step is required, False for no step, None for a step if possible and
+            the time is dynamic.
+        reference: the model's outputs to compare with; None to compute them for random samples.
+        center_kernels: as for `Step`.
+
+    Returns:
+        The step, or None: without `wanted`, the reason is logged if no step has equal outputs.
+
+    Raises:
+        StreamingError: `wanted` is True, and no step has equal outputs.
+        ValueError: `wanted` is not True, False or None.
+    """
+    if wanted not in (None, True, False):
+        raise ValueError(f"step must be None, True or False. Received: {wanted!r}.")
+    if wanted is False:
+        return None
+    try:
+        step = Step(model, center_kernels=center_kernels)
+        if wanted is None and step.length is not None:
+            raise StreamingError("the number of timesteps is static: pass step=True")
+        _verify_step(step, reference)
+    except StreamingError as error:
+        if wanted:
+            raise
+        logger.info('model "%s" has no signature step: %s', model.name, error)
+        return None
+    return step
+
+
+def _verify_step(step: Step, reference: Reference | None) -> None:
+    """Raise StreamingError if running timestep by timestep changes the outputs of the model."""
+    model = step.model
+    try:
+        run = step.trace()
+        # Trace the graph now: a layer that cannot run on one timestep raises its error here.
+        run.get_concrete_function()
+        references = [reference or make_reference(model)]
+        if not reads_single_timesteps(model) and (long := long_sequence(model)):
+            references.append(Reference(model, long))
+        run_step = functools.partial(step.over_time, run)
+        for each in references:
+            each.verify(run_step, "the step", suspect=MIXES_TIMESTEPS)
+    except (StreamingError, VerificationError) as error:
+        raise StreamingError(one_line(error)) from error
+    # A layer may raise any error for sequences of one timestep, so catch every exception.
+    except Exception as error:
+        raise StreamingError(
+            f"the model does not run on one timestep: {one_line(error)}"
+        ) from error
+
+
+def reads_single_timesteps(model: keras.Model) -> bool:
+    """Return False if a layer, such as a convolution, may read timesteps of any distance.
+
+    The test inputs may be too short to find such a layer.
+    """
+    return all(
+        reads_single_timesteps(operation)
+        if isinstance(operation, keras.Model)
+        else getattr(
+            operation, "reads_single_timesteps", isinstance(operation, READ_SINGLE_TIMESTEPS)
+        )
+        for operation in getattr(model, "operations", model.layers)
+    )
