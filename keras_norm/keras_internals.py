@@ -119,13 +119,6 @@ def receives_mask(layer: keras.layers.Layer) -> bool | None:
     return any(mask is not None for mask in masks) if masks else None
 
 
-def node_before(tensor: keras.KerasTensor) -> Node:
-    """Return the symbolic layer call that computed a symbolic tensor."""
-    operation, index, _ = tensor._keras_history
-    node: Node = operation._inbound_nodes[index]
-    return node
-
-
 def nodes_in_order(model: keras.Model) -> list[Node]:
     """List the layer calls of a functional or Sequential model in topological order."""
     # A Sequential model has its graph in a functional model, the attribute `_functional`.

@@ -186,14 +186,11 @@ def test_nodes_describe_every_call_of_a_layer():
     second = shared(first)
     scores = keras.layers.Softmax()(second, mask=mask)
     assert [n.input_tensors for n in keras_internals.nodes_of(shared)] == [[x], [first]]
-    node = keras_internals.node_before(second)
-    assert (node.operation, node.input_tensors, node.is_input) == (shared, [first], False)
-    assert keras_internals.node_before(x).is_input
-    assert keras_internals.node_before(scores).arguments.kwargs["mask"] is mask
-    model = keras.Model([x, mask], scores)
-    calls = [n.operation for n in keras_internals.nodes_in_order(model)]
-    assert calls[:2] == [shared, shared]
-    assert len(calls) == 3
+    calls = keras_internals.nodes_in_order(keras.Model([x, mask], scores))
+    assert [n.operation for n in calls[:2]] == [shared, shared]
+    assert [n.input_tensors for n in calls[:2]] == [[x], [first]]
+    assert [n.is_input for n in calls] == [False] * 3
+    assert calls[2].arguments.kwargs["mask"] is mask
 
 
 def test_a_layer_receives_the_mask_of_a_symbolic_call():

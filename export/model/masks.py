@@ -6,8 +6,8 @@ import keras
 
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.signature import input_specs
-from keras_norm.keras_internals import Node, node_before, nodes_of
-from keras_norm.typing import Tensor, Tensors
+from keras_norm.keras_internals import nodes_in_order
+from keras_norm.typing import Tensor
 
 
 def mask_fills(model: keras.Model) -> dict[str, float]:
@@ -24,23 +24,17 @@ def mask_fills(model: keras.Model) -> dict[str, float]:
     Returns:
         Fill values by input name; empty where the model masks nothing.
     """
-    tensors = _sequences(model)
     fills: dict[int, float] = {}
     for tensor, fill, _ in _masks(model):
         if fill is not None:
             fills.setdefault(id(tensor), fill)
-    found = {name: fills[id(tensor)] for name, tensor in tensors.items() if id(tensor) in fills}
-    for name, tensor in tensors.items():
-        masked = [
-            id(source)
-            for _, node in _calls(model)
-            if node.arguments.kwargs.get("mask") is tensor
-            for source in _sources(node.input_tensors[0])
-        ]
-        for other, source in tensors.items():
-            if masked and (other == name or id(source) in masked):
-                found.setdefault(other, 0)
-    return found
+    tensors, sources = _sequences(model), _sources(model)
+    for node in nodes_in_order(model):
+        mask = node.arguments.kwargs.get("mask")
+        if any(mask is tensor for tensor in tensors.values()):
+            for source in (id(mask), *sources[id(node.input_tensors[0])]):
+                fills.setdefault(source, 0)
+    return {name: fills[id(tensor)] for name, tensor in tensors.items() if id(tensor) in fills}
 
 
 def masked_later(model: keras.Model, fills: Mapping[str, float]) -> dict[str, str]:
@@ -55,12 +49,13 @@ def masked_later(model: keras.Model, fills: Mapping[str, float]) -> dict[str, st
     Returns:
         Name of the masking layer, or of the nested model with that layer, by input name.
     """
-    names = {id(tensor): name for name, tensor in _sequences(model).items()}
+    sources = _sources(model)
+    masks = [(sources[id(tensor)], layer) for tensor, _, layer in _masks(model)]
     return {
-        names[id(source)]: layer
-        for tensor, _, layer in _masks(model)
-        for source in _sources(tensor)
-        if id(source) in names and names[id(source)] not in fills
+        name: layer
+        for name, tensor in _sequences(model).items()
+        for masked, layer in masks
+        if name not in fills and id(tensor) in masked
     }
 
 
@@ -97,14 +92,6 @@ def _sequences(model: keras.Model) -> dict[str, Tensor]:
     }
 
 
-def _calls(model: keras.Model) -> Iterator[tuple[keras.layers.Layer, Node]]:
-    """Yield (layer, node) for every call of every layer in a model."""
-    # Use the nodes of a layer, one for every call. `layer.input` raises an error for a layer that
-    # is called twice.
-    for layer in model.layers:
-        yield from ((layer, node) for node in nodes_of(layer))
-
-
 def _masks(model: keras.Model) -> Iterator[tuple[Tensor, float | None, str]]:
     """Yield every tensor that a layer or a nested model masks.
 
@@ -112,31 +99,26 @@ def _masks(model: keras.Model) -> Iterator[tuple[Tensor, float | None, str]]:
         The tensor; the value that marks its masked timesteps, or None if other layers change the
         tensor first; and the name of the layer or the nested model.
     """
-    for layer, node in _calls(model):
+    for node in nodes_in_order(model):
+        layer = node.operation
         if isinstance(layer, keras.layers.Masking):
             yield node.input_tensors[0], layer.mask_value, layer.name
         elif isinstance(layer, keras.layers.Embedding) and layer.mask_zero:
             yield node.input_tensors[0], 0, layer.name
         elif isinstance(layer, keras.Model):
             # A subclassed model has no symbolic inputs, so its layers' calls are unknown.
-            inputs = {id(t): k for k, t in enumerate(getattr(layer, "inputs", None) or ())}
+            inputs = getattr(layer, "inputs", None) or ()
+            sources = _sources(layer) if inputs else {}
             for inner, fill, _ in _masks(layer) if inputs else ():
-                for source in _sources(inner):
-                    if id(source) in inputs:
-                        outer = node.input_tensors[inputs[id(source)]]
-                        yield outer, fill if source is inner else None, layer.name
+                for outer, own in zip(node.input_tensors, inputs, strict=False):
+                    if id(own) in sources[id(inner)]:
+                        yield outer, fill if own is inner else None, layer.name
 
 
-def _sources(tensor: Tensor) -> Tensors:
-    """Return the model inputs from which a tensor of a functional model is computed."""
-    pending, seen = [tensor], {id(tensor)}
-    inputs = []
-    while pending:
-        tensor = pending.pop()
-        node = node_before(tensor)
-        if node.is_input:
-            inputs.append(tensor)
-        new = {id(t): t for t in node.input_tensors if id(t) not in seen}
-        pending += new.values()
-        seen |= new.keys()
-    return inputs
+def _sources(model: keras.Model) -> dict[int, set[int]]:
+    """Return the `id` of each model input from which a tensor is computed, by the tensor's `id`."""
+    found = {id(tensor): {id(tensor)} for tensor in model.inputs}
+    for node in nodes_in_order(model):
+        inputs = set[int]().union(*(found[id(tensor)] for tensor in node.input_tensors))
+        found |= {id(output): inputs for output in node.outputs}
+    return found
