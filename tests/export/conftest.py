@@ -1,5 +1,9 @@
 """Fixtures of the tests of exports."""
 
+import os
+
+import filelock
+import keras
 import pytest
 
 from keras_norm.export import export_saved_model, export_tflite
@@ -10,29 +14,51 @@ from tests.export import models
 
 
 @pytest.fixture(scope="session")
-def recurrent():
-    """Build the model of `recurrent_saved_model` and `recurrent_tflite`; no test changes it."""
-    return models.recurrent()
+def written(tmp_path_factory):
+    """Return a function that writes a file once for all processes of the suite.
+
+    The function takes a path and a function that writes this path. Other processes wait for it.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+
+    def write_once(name, write):
+        path = folder / f"with {name}" / name
+        path.parent.mkdir(exist_ok=True)
+        with filelock.FileLock(folder / f"{name}.lock"):
+            if not path.exists():
+                write(path)
+        return path
+
+    return write_once
 
 
 @pytest.fixture(scope="session")
-def recurrent_saved_model(recurrent, tmp_path_factory):
-    """Export a SavedModel with a step signature, to read."""
-    return export_saved_model(recurrent, tmp_path_factory.mktemp("saved") / "served", step=True)
+def recurrent(written):
+    """Return the model of `recurrent_saved_model` and `recurrent_tflite`; no test changes it."""
+    path = written("recurrent.keras", lambda path: models.recurrent().save(path))
+    return keras.saving.load_model(path)
 
 
 @pytest.fixture(scope="session")
-def recurrent_tflite(recurrent, tmp_path_factory):
-    """Export a TFLite file with a step signature, to read, with its golden cases beside it."""
-    return export_tflite(recurrent, tmp_path_factory.mktemp("tflite") / "model.tflite", step=True)
+def recurrent_saved_model(recurrent, written):
+    """Return a SavedModel with a step signature, to read."""
+    return written("served", lambda path: export_saved_model(recurrent, path, step=True))
 
 
 @pytest.fixture(scope="session")
-def step_only(tmp_path_factory):
-    """Export a TFLite file with the step signature only; return the model and the file."""
-    model = models.recurrent()
-    path = tmp_path_factory.mktemp("step") / "step.tflite"
-    return model, export_tflite(model, path, signature="step")
+def recurrent_tflite(recurrent, written):
+    """Return a TFLite file with a step signature, to read, with its golden cases beside it."""
+    return written("recurrent.tflite", lambda path: export_tflite(recurrent, path, step=True))
+
+
+@pytest.fixture(scope="session")
+def step_only(recurrent, written):
+    """Return a model, and a TFLite file with the step signature only."""
+    options = {"signature": "step"}
+    path = written("step.tflite", lambda path: export_tflite(recurrent, path, **options))
+    return recurrent, path
 
 
 @pytest.fixture

@@ -37,13 +37,12 @@ def reader(data):
 
 
 @pytest.fixture(scope="session")
-def quantized_step(reader, data, tmp_path_factory):
+def quantized_step(reader, data, written):
     """Return a function from `quantize` to the file of the reader's step."""
 
     @functools.cache
     def export(quantize):
-        path = tmp_path_factory.mktemp("step") / "step.tflite"
-        samples = data[0][:100]
-        return export_tflite(reader, path, signature="step", quantize=quantize, samples=samples)
+        options = {"signature": "step", "quantize": quantize, "samples": data[0][:100]}
+        return written(f"{quantize}.tflite", lambda path: export_tflite(reader, path, **options))
 
     return export
