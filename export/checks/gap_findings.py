@@ -15,7 +15,7 @@ the statistics are named as causes in any case.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from keras_norm.export.results.check_result import (
     NOTABLE,
@@ -149,72 +149,58 @@ def _find_in_statistics(gap: TrainInferenceGap, length: int | None) -> Iterator[
     The finding names the first layer with the problem, and the number of further layers. A frozen
     layer has no problem, because both modes use its moving statistics.
     """
+    found: dict[str, list[tuple[str, str]]] = {}
+    for layer in gap.layers:
+        for observation, advice in _problems(layer, length) if layer.note != FROZEN else ():
+            found.setdefault(advice, []).append((layer.path, observation))
+    for advice, ((path, observation), *others) in found.items():
+        more = f" and {len(others)} more" if others else ""
+        yield Finding(path + more, observation, advice)
 
-    def found(
-        rule: Callable[[LayerStatistics], bool],
-        observe: Callable[[LayerStatistics], str],
-        advice: str,
-    ) -> Iterator[Finding]:
-        layers = [layer for layer in gap.layers if layer.note != FROZEN and rule(layer)]
-        if layers:
-            more = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
-            yield Finding(layers[0].path + more, observe(layers[0]), advice)
 
-    yield from found(
-        lambda s: s.trained_rows == 0,
-        lambda s: "the moving statistics have their initial values",
-        "Train the model, or call recalibrate(model, data), before you export it.",
-    )
-    yield from found(
-        lambda s: s.large and s.trained_rows > 0,
-        lambda s: (
-            f"the moving means are {s.distance:.2g} standard deviations away from the means of the "
-            f"data, and the variances differ by a factor of {s.factor:.2g}"
-        ),
-        "Call recalibrate(model, training_data). If the training data differ from these data, "
-        "train on data like these. With a lower momentum, statistics follow the weights faster.",
-    )
-    yield from found(
-        lambda s: (s.initial_share or 0.0) > INITIAL_SHARE and s.trained_rows > 0 and _is_off(s),
-        lambda s: (
-            f"after {_fewest(s)} updates at this momentum, the initial values still have a weight "
-            f"of {s.initial_share:.0%} in the statistics"
-        ),
-        "Lower the momentum, build the layer with debias=True, or call recalibrate(model, data).",
-    )
-    yield from found(
-        lambda s: s.initial_share == 0.0 and _fewest(s) < FEW and _is_off(s),
-        lambda s: f"some statistics are averages of only {_fewest(s)} batches",
-        "Train for more epochs on sequences with as many timesteps as the data, or call "
-        "recalibrate(model, data).",
-    )
-    yield from found(
-        lambda s: len(s.by_row) > 1 and s.trained_rows < s.data_rows,
-        lambda s: (
-            f"the data reach {s.data_rows} timesteps, but training reached only {s.trained_rows} "
-            "timesteps"
-        ),
-        "Train on sequences as long as the sequences that you serve.",
-    )
-    yield from found(
-        lambda s: length is not None and 1 < len(s.by_row) < length and _is_off(s),
-        lambda s: (
+def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str, str]]:
+    """Yield each problem of a layer's moving statistics, with the advice on it."""
+    fewest = min((n for n in layer.updates or () if n), default=0)
+    differs = layer.distance is not None and layer.distance > NOTABLE
+    if layer.trained_rows == 0:
+        yield (
+            "the moving statistics have their initial values",
+            "Train the model, or call recalibrate(model, data), before you export it.",
+        )
+    elif layer.large:
+        yield (
+            f"the moving means are {layer.distance:.2g} standard deviations away from the means of "
+            f"the data, and the variances differ by a factor of {layer.factor:.2g}",
+            "Call recalibrate(model, training_data). If the training data differ from these data, "
+            "train on data like these. With a lower momentum, statistics follow the weights "
+            "faster.",
+        )
+    if (layer.initial_share or 0.0) > INITIAL_SHARE and layer.trained_rows and differs:
+        yield (
+            f"after {fewest} updates at this momentum, the initial values still have a weight of "
+            f"{layer.initial_share:.0%} in the statistics",
+            "Lower the momentum, build the layer with debias=True, or call recalibrate(model, "
+            "data).",
+        )
+    if layer.initial_share == 0.0 and fewest < FEW and differs:
+        yield (
+            f"some statistics are averages of only {fewest} batches",
+            "Train for more epochs on sequences with as many timesteps as the data, or call "
+            "recalibrate(model, data).",
+        )
+    if len(layer.by_row) > 1 and layer.trained_rows < layer.data_rows:
+        yield (
+            f"the data reach {layer.data_rows} timesteps, but training reached only "
+            f"{layer.trained_rows} timesteps",
+            "Train on sequences as long as the sequences that you serve.",
+        )
+    if length is not None and 1 < len(layer.by_row) < length and differs:
+        yield (
             f"the data have {length} timesteps, but the layer has moving statistics for only "
-            f"{len(s.by_row)} timesteps"
-        ),
-        f"Build the layer with max_timesteps={length}, unless later timesteps have equal "
-        "statistics.",
-    )
-
-
-def _is_off(statistics: LayerStatistics) -> bool:
-    """Check whether the moving means differ from the data's means enough to give advice."""
-    return statistics.distance is not None and statistics.distance > NOTABLE
-
-
-def _fewest(statistics: LayerStatistics) -> int:
-    """Return the smallest nonzero number of updates of any row of the moving statistics."""
-    return min((n for n in statistics.updates or () if n), default=0)
+            f"{len(layer.by_row)} timesteps",
+            f"Build the layer with max_timesteps={length}, unless later timesteps have equal "
+            "statistics.",
+        )
 
 
 def _describe_large_gap(gap: TrainInferenceGap) -> Finding:

@@ -2,8 +2,6 @@
 
 import dataclasses
 
-import numpy as np
-
 from keras_norm.export.results.output_comparison import OutputResult
 
 
@@ -40,44 +38,6 @@ class Metric:
     output: str
     name: str
     value: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Tally:
-    """Sum and count of a metric's values on a part of the data; sum / count is the metric.
-
-    The tallies of all parts are added to get the metric of all data.
-
-    Attributes:
-        output: name of the output.
-        name: "accuracy", "mean squared error" or "equal predictions".
-        count: number of values.
-        total: sum of the values. A binary accuracy uses the threshold 0.5 here.
-        signed: sum of the values, where a binary accuracy uses the threshold 0. NaN if the output
-            predicts classes only where `shares` is true.
-        shares: whether all outputs of the Keras model lie between 0 and 1. The threshold of a
-            binary accuracy is then 0.5, otherwise 0.
-    """
-
-    output: str
-    name: str
-    count: float
-    total: float
-    signed: float
-    shares: bool
-
-    @property
-    def sum(self) -> float:
-        """The sum of the values, with the threshold that `shares` chooses."""
-        return self.total if self.shares else self.signed
-
-    @property
-    def metric(self) -> Metric:
-        """The metric: the mean of all values, in float32.
-
-        The last digits of a float64 sum depend on the order in which the parts are added.
-        """
-        return Metric(self.output, self.name, float(np.float32(self.sum / (self.count or 1.0))))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -254,19 +254,15 @@ class CheckResult(JsonDataclass):
         difference of the artifacts that are not quantized.
         """
         if self.failures:
-            # Name each failed file once, even if the file fails in two runtimes.
-            paths = {result.name: result.path for result in self.artifacts}
-            names: dict[str, str] = {}
-            for failure in self.failures:
-                names.setdefault(paths.get(failure.subject) or failure.subject, failure.subject)
-            return (f"FAIL: {', '.join(names.values())}",)
+            subjects = {failure.subject for failure in self.failures}
+            failed = [result for result in self.results if result.name in subjects]
+            return (f"FAIL: {', '.join(_files(failed))}",)
         exact = [result for result in self.artifacts if not result.quantized]
         quantized = [result for result in self.artifacts if result.quantized]
         if quantized:
             lines = _describe_quantized(quantized, self.samples)
             return (*lines, _describe_exact(exact)) if exact else lines
-        count = len(exact)
-        runners = "1 runner" if count == 1 else f"{count} runners"
+        runners = "1 runner" if len(exact) == 1 else f"{len(exact)} runners"
         return (f"PASS: {_describe_exact(exact)}, in {runners}, on {self.samples} samples",)
 
 

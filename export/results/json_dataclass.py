@@ -7,8 +7,6 @@ import types
 import typing
 from typing import Any, Self
 
-import numpy as np
-
 from keras_norm.typing import Json
 
 # Properties that the JSON text contains beside the fields, so that programs need not compute them.
@@ -32,24 +30,21 @@ DERIVED = (
 def to_plain(node: object) -> Json:
     """Convert a dataclass to dicts, lists, numbers and text that JSON supports.
 
-    The dicts also contain the properties in `DERIVED`. Arrays become lists. NaN and infinity
-    become text.
+    The dicts also contain the properties in `DERIVED`. NaN and infinity become text.
 
     Args:
         node: a dataclass, or the value of a field.
     """
     if dataclasses.is_dataclass(node):
-        plain = {f.name: to_plain(getattr(node, f.name)) for f in dataclasses.fields(node)}
-        present = [name for name in DERIVED if hasattr(node, name) and name not in plain]
-        return {**plain, **{name: to_plain(getattr(node, name)) for name in present}}
-    if isinstance(node, np.ndarray):
-        node = node.tolist()
-    if isinstance(node, tuple | list):
-        return [to_plain(item) for item in node]
-    if isinstance(node, float) and not math.isfinite(node):
+        names = [field.name for field in dataclasses.fields(node)]
+        names += [name for name in DERIVED if hasattr(node, name) and name not in names]
+        return {name: to_plain(getattr(node, name)) for name in names}
+    if isinstance(node, tuple):
+        return list(map(to_plain, node))
+    if isinstance(node, float):
         # JSON has no NaN and no infinity: return the text "NaN", "Infinity" or "-Infinity".
-        return json.dumps(float(node))
-    return float(node) if isinstance(node, float) else node
+        return float(node) if math.isfinite(node) else json.dumps(float(node))
+    return node
 
 
 def from_plain(kind: Any, plain: Json) -> Any:
@@ -63,14 +58,12 @@ def from_plain(kind: Any, plain: Json) -> Any:
         KeyError, TypeError, ValueError: `plain` does not describe a value of type `kind`.
     """
     arguments = typing.get_args(kind)
-    # An optional field has a union as its type, for example `float | None`.
-    if typing.get_origin(kind) is types.UnionType:
+    if isinstance(kind, types.UnionType):  # an optional field, such as `float | None`
         return None if plain is None else from_plain(arguments[0], plain)
     if dataclasses.is_dataclass(kind):
-        kinds = typing.get_type_hints(kind)
+        kinds, items = typing.get_type_hints(kind), _require_type(dict, plain)
         names = [field.name for field in dataclasses.fields(kind)]
-        values = {name: from_plain(kinds[name], _require_type(dict, plain)[name]) for name in names}
-        return typing.cast(type, kind)(**values)
+        return typing.cast(type, kind)(*(from_plain(kinds[name], items[name]) for name in names))
     if typing.get_origin(kind) is tuple:
         items = _require_type(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments

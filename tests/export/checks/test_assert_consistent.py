@@ -16,7 +16,8 @@ def model():
 
 
 def test_assert_consistent_returns_the_report_of_correct_exports(model):
-    report = assert_consistent(model, DATA, labels=np.zeros(8, int))
+    sizes = {"batch_sizes": [3], "lengths": [5]}
+    report = assert_consistent(model, DATA, labels=np.zeros(8, int), **sizes)
     assert report
     assert [r.name for r in report.artifacts] == [
         "saved_model",

@@ -3,11 +3,9 @@ import html
 import re
 import sys
 
-import keras
 import numpy as np
 import pytest
 
-from keras_norm.export import check, export_saved_model
 from keras_norm.export.compare.output_differences import CELLS, profile_differences
 from keras_norm.export.report.html_page import render
 from keras_norm.export.report.output_tables import output_rows
@@ -19,7 +17,7 @@ from keras_norm.export.results.check_result import (
 )
 from keras_norm.export.results.output_comparison import OutputResult
 from tests.export.compared import compare
-from tests.export.report.reports import EXPECTED, RNG, artifact, report_of
+from tests.export.report.reports import EXPECTED, artifact, report_of
 
 
 def test_the_page_needs_no_other_file(failing):
@@ -168,11 +166,12 @@ def test_a_report_without_outputs_has_a_page():
     assert "gone" in render(report)
 
 
-def test_the_page_of_a_model_without_weights_has_no_relative_sizes(tmp_path):
-    model = keras.Sequential([keras.Input((None, 3)), keras.layers.GlobalAveragePooling1D()])
-    path = export_saved_model(model, tmp_path / "m", version=1)
-    page = render(check(model, path, RNG.normal(size=(4, 5, 3)).astype("float32")))
-    assert "the weights</small>" not in page
+def test_the_page_of_a_model_without_weights_has_no_relative_sizes(passing):
+    costs = (Cost(0, ((1, 4.0),), ()), Cost(1000, ((1, 2.0),), ()))
+    keras, file = (dataclasses.replace(passing.keras, cost=cost, name=str(cost)) for cost in costs)
+    assert "the weights</small>" not in render(
+        dataclasses.replace(passing, keras=keras, artifacts=(file,))
+    )
 
 
 @pytest.mark.parametrize("module", ["jinja2", "PIL"])

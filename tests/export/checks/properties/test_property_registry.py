@@ -10,7 +10,7 @@ import pytest
 
 import keras_norm_cli
 from keras_norm import export
-from keras_norm.export import assert_consistent, check, export_saved_model
+from keras_norm.export import check, export_saved_model
 from keras_norm.export.checks.properties import property_registry
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.report.report import Report
@@ -74,12 +74,6 @@ def test_the_reason_why_a_property_does_not_apply_is_reported():
     assert report
     assert report.keras.property("non-negative").detail == "there is no output 'y'"
     assert "non-negative: not tested on 1 artifacts" in report.notes
-
-
-@pytest.mark.usefixtures("non_negative")
-def test_a_failed_property_fails_assert_consistent():
-    with pytest.raises(AssertionError, match="non-negative"):
-        assert_consistent(model_of("linear"), np.abs(X), formats=["saved_model"])
 
 
 def test_an_error_while_a_property_is_measured_is_the_error_of_the_artifact(
