@@ -169,6 +169,18 @@ def xla_compiles() -> bool:
     return bool(GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
 
 
+def computes_on_cpu() -> bool:
+    """Return whether TensorFlow computes on a CPU.
+
+    On a CPU matrix products keep all digits of float32.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return False
+    import tensorflow as tf
+
+    return not tf.config.list_logical_devices("GPU")
+
+
 def operations_are_watched() -> bool:
     """Return whether a debugging tool such as check_numerics watches all TensorFlow operations.
 

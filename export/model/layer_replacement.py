@@ -19,22 +19,12 @@ from keras import ops
 
 from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import scan
-from keras_norm.rnn import loop
-from keras_norm.rnn.gru import NormGRU
-from keras_norm.rnn.lstm import NormLSTM
+from keras_norm.rnn import KERAS_CELLS, loop
 from keras_norm.rnn.norm_rnn import NormRNN, broadcast_rows
-from keras_norm.rnn.simple_rnn import NormSimpleRNN
 from keras_norm.substitution import Function, Owner, Substitutes, substituted_functions
 from keras_norm.time_distributed import apply_to_rows
 from keras_norm.typing import Nest, Shape, Tensor, Tensors
 
-# For each cell of Keras, the keras_norm layer that replaces a layer with this cell in an export.
-# Without a norm, the keras_norm layer computes equal outputs.
-REPLACEMENTS = {
-    keras.layers.LSTMCell: NormLSTM,
-    keras.layers.GRUCell: NormGRU,
-    keras.layers.SimpleRNNCell: NormSimpleRNN,
-}
 CELL_OPTIONS = ("units", "activation", "recurrent_activation", "use_bias", "reset_after")
 LAYER_OPTIONS = ("return_sequences", "go_backwards", "unroll", "zero_output_for_mask")
 WEIGHTS = ("kernel", "recurrent_kernel", "bias")
@@ -121,7 +111,7 @@ def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
     if isinstance(layer, NormRNN):
         return layer
     cell = layer.cell
-    replacement = REPLACEMENTS.get(type(cell))
+    replacement = KERAS_CELLS.get(type(cell))
     if replacement is None:
         return None
     options = {name: getattr(cell, name) for name in CELL_OPTIONS if hasattr(cell, name)}

@@ -1,43 +1,24 @@
 """Create the layer of keras_norm that replaces a Keras layer, and the layer for the way back."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
 import keras
-from keras.layers import GRU, LSTM, RNN, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell
+from keras.layers import RNN
 
+import keras_norm.layers as layers
 import keras_norm.rnn as rnn
 from keras_norm.keras_internals import receives_mask
-from keras_norm.layers.batch_norm import BatchNormalization
-from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.rms_norm import RMSNormalization
-from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.presets import PRESETS
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Config, Shape
 
-# Keras' recurrent layers, each with its cell.
-RECURRENT = {LSTM: LSTMCell, GRU: GRUCell, SimpleRNN: SimpleRNNCell}
-NORMS = {
-    keras.layers.LayerNormalization: LayerNormalization,
-    keras.layers.RMSNormalization: RMSNormalization,
-    keras.layers.BatchNormalization: BatchNormalization,
-}
+# Keras' recurrent layers, each with its cell, and Keras' norms, each with the layer of keras_norm.
+RECURRENT = {layer.keras_class: cell for cell, layer in rnn.KERAS_CELLS.items()}
+NORMS = {cls.KERAS_CLASS: cls for cls in layers.LAYERS if cls.KERAS_CLASS is not None}
 CONVERTIBLE = (*RECURRENT, *RECURRENT.values(), *NORMS)
-
-# Prefix of the class of a recurrent layer with the norms of a paper, such as LayerNormLSTM.
-PRESETS = {"layer": "LayerNorm", "batch": "BatchNorm"}
-# Options of our layers with the values that compute the equations of the Keras layer.
-KERAS_OPTIONS: dict[type[keras.layers.Layer], Config] = {
-    LayerNormalization: {"epsilon_placement": "inside", "ddof": 0},
-    RMSNormalization: {},
-    BatchNormalization: {
-        "debias": False,
-        "virtual_batch_size": None,
-        "renorm": False,
-        "unbiased_variance": False,
-    },
-}
 
 
 def is_convertible(layer: keras.layers.Layer) -> bool:
@@ -63,9 +44,9 @@ def normalized(
         TypeError, ValueError: the normalized layer does not support an argument of the Keras layer.
     """
     config, cls = layer.get_config(), type(layer)
-    if cls is keras.layers.RMSNormalization:
-        config["supports_masking"] = layer.supports_masking
     if cls in NORMS:
+        if "supports_masking" in inspect.signature(NORMS[cls]).parameters:
+            config["supports_masking"] = layer.supports_masking
         return NORMS[cls](**config)
     if cls is RNN:
         del config["cell"]
@@ -82,7 +63,9 @@ def normalized(
         options = {"norm": RMSNormalization(**options)}
     elif not isinstance(norm, str):
         options = {"norm": norm, **options}
-    return _class_named(f"{PRESETS.get(str(norm), 'Norm')}{cls.__name__}")(**config, **options)
+    prefix = PRESETS[norm].prefix if isinstance(norm, str) and norm in PRESETS else "Norm"
+    created: keras.layers.Layer = getattr(rnn, f"{prefix}{cls.__name__}")(**config, **options)
+    return created
 
 
 def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
@@ -93,39 +76,26 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
         inside, for a norm with options that Keras does not have, and for a norm that may pass on a
         mask that Keras' norm would drop.
     """
-    cls = type(layer)
-    if cls is RMSNormalization and layer.supports_masking and receives_mask(layer) is not False:
-        return None
-    if cls in KERAS_OPTIONS:
-        config = layer.get_config()
-        if any(config[name] != value for name, value in KERAS_OPTIONS[cls].items()):
+    cls, config = type(layer), layer.get_config()
+    if cls in NORMS.values():
+        # Keras has no momentum=None.
+        options = {**cls.KERAS_OPTIONS, "momentum": config.get("momentum") or 0.0}
+        if any(config.get(name, value) != value for name, value in options.items()):
             return None
-        keras_class = next(theirs for theirs, ours in NORMS.items() if ours is cls)
-        return None if config.get("momentum", 0) is None else _create(keras_class, config)
-    cell = layer.cell if isinstance(layer, CellLayer) else layer
-    if not isinstance(cell, NormCell) or cell.slots.templates or not _is_ours(cls):
-        return None
-    if isinstance(layer, CellLayer):
-        return _create(layer.keras_class, layer.get_config(), layer.units)
-    keras_class = next(base for base in cls.__mro__ if base in RECURRENT.values())
-    return _create(keras_class, layer.get_config(), layer.units)
+        created = _create(cls.KERAS_CLASS, config)
+        drops_mask = layer.supports_masking and not created.supports_masking
+        return None if drops_mask and receives_mask(layer) is not False else created
+    for ours in rnn.LAYERS:
+        keras_class = {ours: ours.keras_class, ours.cell_class: RECURRENT.get(ours.keras_class)}
+        if keras_class.get(cls) is not None and not getattr(layer, "cell", layer).slots.templates:
+            return _create(keras_class[cls], config, layer.units)
+    return None
 
 
 def _create(cls: type[keras.layers.Layer], config: Config, *required: object) -> keras.layers.Layer:
     """Create a Keras layer with those items of a configuration that the class has."""
     names = cls(*required).get_config()
     return cls.from_config({name: value for name, value in config.items() if name in names})
-
-
-def _class_named(name: str) -> type[keras.layers.Layer]:
-    """Return a recurrent layer or cell of keras_norm by its name."""
-    cls: type[keras.layers.Layer] = getattr(rnn, name)
-    return cls
-
-
-def _is_ours(cls: type[keras.layers.Layer]) -> bool:
-    """Return whether a class is of keras_norm, and not a user's subclass."""
-    return getattr(rnn, cls.__name__, None) is cls
 
 
 def _static_timesteps(layer: keras.layers.Layer) -> int:

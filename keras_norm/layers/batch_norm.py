@@ -1,7 +1,7 @@
 """Batch normalization layer, with ghost batches and batch renormalization."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -81,6 +81,14 @@ class BatchNormalization(StatisticsNormalization):
         longer, generalize better" (2017), arXiv 1705.08741, algorithm 1 (ghost batches).
     """
 
+    KERAS_CLASS: ClassVar = keras.layers.BatchNormalization
+    KERAS_OPTIONS: ClassVar = {
+        "debias": False,
+        "virtual_batch_size": None,
+        "renorm": False,
+        "unbiased_variance": False,
+    }
+
     def __init__(
         self,
         axis: int = -1,
@@ -148,6 +156,15 @@ class BatchNormalization(StatisticsNormalization):
             add_renorm_weights(self, features)
         axes = {self._axis: features[0]}
         self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=axes)
+
+    def require_recurrence_options(self) -> None:
+        """Raise a ValueError for ghost batches, batch renormalization and synchronized batches."""
+        for option in ("virtual_batch_size", "renorm", "synchronized"):
+            if value := getattr(self, option):
+                raise ValueError(
+                    "A recurrence computes batch statistics per timestep and does not support "
+                    f"BatchNormalization({option}={value}). Leave {option} out."
+                )
 
     def call(
         self, inputs: Tensor, training: bool | None = None, mask: Tensor | None = None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import initializers, ops
@@ -30,8 +30,12 @@ class StatisticsNormalization(AffineNormalization):
     Training uses the statistics of the batch, inference the moving mean and variance. A layer has
     one row of moving statistics, or one row for each timestep. `BatchNormalization` documents the
     arguments and the errors.
+
+    Attributes:
+        per_timestep: whether there is one row of statistics for each timestep.
     """
 
+    per_timestep: ClassVar = False
     moving_mean: keras.Variable
     moving_variance: keras.Variable
     update_count: keras.Variable | None
@@ -183,8 +187,7 @@ class StatisticsNormalization(AffineNormalization):
 
         All timesteps beyond the last row share the last row.
         """
-        per_timestep = len(self.moving_mean.shape) == 2
-        last = self.moving_mean.shape[0] - 1 if per_timestep else 0
+        last = self.moving_mean.shape[0] - 1 if self.per_timestep else 0
         time = ops.shape(per_step)[0]
         missing = max(last - time, 0) if isinstance(time, int) else ops.maximum(last - time, 0)
         rows = [
@@ -193,7 +196,7 @@ class StatisticsNormalization(AffineNormalization):
             ops.sum(per_step[last:], axis=0, keepdims=True),
         ]
         by_row = ops.concatenate(rows, axis=0)
-        return by_row if per_timestep else by_row[0]
+        return by_row if self.per_timestep else by_row[0]
 
     def statistics_at(self, steps: Tensor, dtype: DTypeLike) -> tuple[Tensor, Tensor]:
         """Return the moving statistics that inference uses at given timesteps.
@@ -209,7 +212,7 @@ class StatisticsNormalization(AffineNormalization):
             Moving mean and variance, each (time, features).
         """
         mean, variance = ops.cast(self.moving_mean, dtype), ops.cast(self.moving_variance, dtype)
-        if len(self.moving_mean.shape) == 1:
+        if not self.per_timestep:
             shape = (ops.shape(steps)[0], self.moving_mean.shape[0])
             return ops.broadcast_to(mean, shape), ops.broadcast_to(variance, shape)
         rows = ops.arange(self.moving_mean.shape[0])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -58,6 +58,9 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, section 3, eq. 3-4.
     """
 
+    KERAS_CLASS: ClassVar = keras.layers.LayerNormalization
+    KERAS_OPTIONS: ClassVar = {"epsilon_placement": "inside", "ddof": 0}
+
     def __init__(
         self,
         axis: int | Sequence[int] = -1,
@@ -95,6 +98,14 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
                 f"shape {tuple(input_shape)} with axis={self.axis}. Use ddof=0, or more features."
             )
         self.add_affine_weights(self._shape)
+
+    def require_recurrence_options(self) -> None:
+        """Raise a ValueError for `rms_scaling`."""
+        if self.rms_scaling:
+            raise ValueError(
+                "A recurrence does not support LayerNormalization(rms_scaling=True). Use "
+                "keras_norm.VarianceNormalization(scale=True), which computes the same function."
+            )
 
     def step_norm(self, training: bool) -> SampleNorm:
         """Return the norm that a recurrence computes for this layer."""

@@ -15,7 +15,7 @@ from keras_norm.layers.inputs import (
     require_floating,
     with_features,
 )
-from keras_norm.typing import Serializable, Shape, Tensor
+from keras_norm.typing import Config, Serializable, Shape, Tensor
 
 
 class Affine(NamedTuple):
@@ -35,10 +35,17 @@ class Normalization(DeclaredArguments):
         epsilon: number added to the divisor, so that it is not 0.
         **kwargs: `name`, `dtype`, `trainable` of every Keras layer.
 
+    Attributes:
+        KERAS_CLASS: the layer of Keras that `keras_norm.convert` replaces by this class; or None.
+        KERAS_OPTIONS: values of the arguments that the Keras layer does not have, with which both
+            layers compute the same.
+
     Raises:
         ValueError: epsilon is not a number, or is negative.
     """
 
+    KERAS_CLASS: ClassVar[type[keras.layers.Layer] | None] = None
+    KERAS_OPTIONS: ClassVar[Config] = {}
     supports_masking: bool
     # Whether the outputs at a timestep depend only on the inputs at this timestep, if the layer
     # does not normalize over time. `export.Step` tests other layers on long sequences.
@@ -57,6 +64,9 @@ class Normalization(DeclaredArguments):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Return the output shape, which equals the input shape."""
         return input_shape
+
+    def require_recurrence_options(self) -> None:
+        """Raise a ValueError if the layer has an option that a recurrence does not support."""
 
 
 class FeatureNormalization(Normalization):

@@ -1,7 +1,7 @@
 """RMS normalization layer, which divides each sample by its root mean square."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -46,6 +46,8 @@ class RMSNormalization(FeatureNormalization):
         Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), arXiv 1910.07467, eq. 4.
     """
 
+    KERAS_CLASS: ClassVar = keras.layers.RMSNormalization
+
     def __init__(
         self,
         axis: int | Sequence[int] = -1,
@@ -61,6 +63,11 @@ class RMSNormalization(FeatureNormalization):
         """Create the weight `scale`, which has the sizes of the normalized axes."""
         super().build(input_shape)
         self.scale = self.add_weight(self._shape, "ones", autocast=False, name="scale")
+
+    @property
+    def gamma(self) -> keras.Variable:
+        """The weight `scale`, by the name that it has in other norms."""
+        return self.scale
 
     def step_norm(self, training: bool) -> SampleNorm:
         """Return the norm that a recurrence computes for this layer."""

@@ -69,6 +69,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     # The statistics depend on the number of the timestep, which a single-step model does not know.
     reads_single_timesteps: ClassVar = False
+    per_timestep: ClassVar = True
 
     def __init__(
         self,

@@ -1,9 +1,10 @@
-"""Choose between TensorFlow's fused kernels and separate Keras operations."""
+"""Choose between TensorFlow's fused batch norm and separate Keras operations."""
 
 import math
 
 import keras
 
+from keras_norm.keras_internals import computes_on_cpu
 from keras_norm.typing import Tensor
 
 # From this number of elements on, the fused kernel of batch normalization is faster than separate
@@ -12,18 +13,6 @@ LARGE = 2**17
 # Assumed size of a dynamic dimension, to estimate the number of elements. It is smaller for
 # training, because the fused kernel starts slower: 0.2 ms in training, 0.05 ms at inference.
 DYNAMIC_SIZE = {"training": 64, "inference": 256}
-
-
-def computes_on_cpu() -> bool:
-    """Return whether TensorFlow computes on a CPU.
-
-    On a CPU matrix products keep all digits of float32.
-    """
-    if keras.backend.backend() != "tensorflow":
-        return False
-    import tensorflow as tf
-
-    return not tf.config.list_logical_devices("GPU")
 
 
 def uses_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:

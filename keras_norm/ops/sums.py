@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from keras import ops
 
-from keras_norm.ops.kernels import computes_on_cpu
+from keras_norm.keras_internals import computes_on_cpu
 from keras_norm.typing import Tensor
 
 

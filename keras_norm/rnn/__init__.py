@@ -1,22 +1,28 @@
-"""Recurrent cells and layers with normalization inside the recurrence."""
+"""Recurrent cells and layers with normalization inside; a new layer needs one line here.
 
-from keras_norm.rnn.gru import NormGRU
-from keras_norm.rnn.lstm import NormLSTM
+Its cell, and the cells and layers of its presets, such as `LayerNormLSTM`, follow from the line.
+"""
+
+import typing
+
+import keras
+
+from keras_norm.rnn.gru import NormGRU as NormGRU
+from keras_norm.rnn.lstm import NormLSTM as NormLSTM
 from keras_norm.rnn.presets import create_presets
-from keras_norm.rnn.simple_rnn import NormSimpleRNN
+from keras_norm.rnn.simple_rnn import NormSimpleRNN as NormSimpleRNN
 
-# The recurrent layers, each with its cell. A new layer needs one line here: its presets, such as
-# LayerNormLSTM, are created from it, and `keras_norm.convert` knows it.
-LAYERS = (
-    NormGRU,
-    NormLSTM,
-    NormSimpleRNN,
-)
-
+LAYERS: list[typing.Any] = [value for value in list(vars().values()) if isinstance(value, type)]
+# The layer that computes the outputs of a Keras layer with a cell of this class.
+KERAS_CELLS = {
+    getattr(keras.layers, f"{layer.keras_class.__name__}Cell"): layer
+    for layer in LAYERS
+    if layer.keras_class is not None
+}
 CLASSES = {
     cls.__name__: cls
     for layer in LAYERS
     for cls in (layer, layer.cell_class, *create_presets(layer, __name__))
 }
-globals().update(CLASSES)
+vars().update(CLASSES)
 __all__ = sorted(CLASSES)

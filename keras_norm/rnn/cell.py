@@ -6,18 +6,19 @@ from typing import Any, ClassVar, Self
 
 import keras
 from keras import ops
+from keras.activations import sigmoid, tanh
 
 from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import is_int
-from keras_norm.ops.projection import project
 from keras_norm.rnn.candidate_normal import CandidateNormal
-from keras_norm.rnn.core.recurrence import StepNorms
-from keras_norm.rnn.core.step import (
+from keras_norm.rnn.core.operations import project, side_by_side, split_columns
+from keras_norm.rnn.core.recurrence import (
     GATE,
     Activate,
     ApplyNorm,
     CellWeights,
     StepGradients,
+    StepNorms,
     StepResult,
     Weights,
 )
@@ -38,26 +39,31 @@ from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
     """Mixin that adds normalization to a Keras cell; list it before the Keras cell in the bases.
 
-    The Keras cell provides its arguments, weights and dropout. A subclass implements the two halves
-    of a step as pure functions. `project_inputs` computes the part that does not depend on the
-    state, and `step` computes the rest. `call` joins both halves for keras.layers.RNN. The sequence
-    layers run `project_inputs` for all timesteps at once.
+    The Keras cell provides its arguments, weights and dropout. A subclass has `SLOTS`, and its
+    equation is `forward_step`. A step has two halves. `project_inputs` computes the part without
+    the state, for all timesteps at once in a sequence layer, and `step` computes the rest.
 
     Args:
         units: size of the state.
         norm: None, a template layer for every slot, or a dict from slots to templates.
-        slots: width of each slot in multiples of `units`, in the order of the slots' weights.
         *args: further arguments of the Keras cell.
+        slots: the slots, if they are not `SLOTS`.
         **kwargs: arguments of the Keras cell. `bias_initializer` defaults to `CandidateNormal()` if
             a slot has a per-sample norm, else to zeros. With `use_bias=False`, `CandidateNormal()`
             initializes the beta of the kernel norm. If the kernel norm has no beta, the cell has a
             bias in spite of `use_bias=False`.
+
+    Attributes:
+        SLOTS: width of each slot in multiples of `units`, in the order of the slots' weights.
+        ADDED_SLOTS: the slots whose output `forward_step` only adds to x W plus the bias.
+        CANDIDATE: index of the candidate gate in a list of all gates.
     """
 
     HIDDEN: ClassVar = ("slots",)
     DEFAULTS: ClassVar = {"bias_initializer": None}
+    SLOTS: ClassVar[Mapping[str, int]]
     ADDED_SLOTS: ClassVar[tuple[str, ...]] = KERNEL_SLOTS
-    CANDIDATE: ClassVar = -1  # index of the candidate gate in a list of all gates
+    CANDIDATE: ClassVar = -1
     is_restored = False
     state_size: int | list[int]
     use_bias: bool
@@ -65,15 +71,15 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
     def __init__(
         self,
         units: int,
-        norm: NormArgument,
-        slots: Mapping[str, int],
+        norm: NormArgument = None,
         *args: Any,
+        slots: Mapping[str, int] | None = None,
         **kwargs: Any,
     ) -> None:
         if not is_int(units) or units < 1:
             raise ValueError(f"units must be a positive integer. Received: units={units!r}.")
         super().__init__(units, *args, **kwargs)
-        self.slots = Slots(norm, {slot: n * units for slot, n in slots.items()})
+        self.slots = Slots(norm, {slot: n * units for slot, n in (slots or self.SLOTS).items()})
         self.recurrent_state_sizes = keras.tree.flatten(self.state_size)
         if self.slots.count_steps:
             self.state_size = [*self.recurrent_state_sizes, COUNTER_DIGITS]
@@ -101,40 +107,26 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
             setattr(self, slot, layer)
 
     def build_from_config(self, config: Config) -> None:
-        """Build the cell of a loaded or copied model.
-
-        Unlike `build`, this method does not warn of a norm of few input features: the warning was
-        shown when the original model was built.
-        """
+        """Build the cell of a loaded or copied model, without the warning of few features."""
         self.is_restored = True
         super().build_from_config(config)
 
     def slot_layers(self) -> dict[str, keras.layers.Layer]:
-        """Return a dict from slot names, such as "kernel_norm", to the norm layers of the cell.
-
-        A slot without a norm is left out.
-        """
+        """Return the norm layers by slot, such as "kernel_norm", without slots that have none."""
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
     def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the slots whose norms are applied to x W, and those to h U, with their widths.
-
-        The columns of a kernel without such a slot have the name "".
-        """
+        """Return the slots of x W and of h U with their widths; "" for columns without a slot."""
         widths = self.slots.widths
-
-        def select(slots: tuple[str, ...], kernel: Tensor) -> dict[str, int]:
-            return {s: widths[s] for s in slots if s in widths} or {"": kernel.shape[1]}
-
-        kernels = self.kernel, self.recurrent_kernel
-        return select(KERNEL_SLOTS, kernels[0]), select(RECURRENT_SLOTS, kernels[1])
+        sides = (KERNEL_SLOTS, self.kernel), (RECURRENT_SLOTS, self.recurrent_kernel)
+        of_x, of_h = (
+            {slot: widths[slot] for slot in slots if slot in widths} or {"": kernel.shape[1]}
+            for slots, kernel in sides
+        )
+        return of_x, of_h
 
     def added_slots(self) -> tuple[str, ...]:
-        """Return the slots whose beta the loop may add to the bias of x W.
-
-        `recurrent_norm` is one of them if `forward_step` only adds its output to x W. A class says
-        so in `ADDED_SLOTS` beside its `forward_step`.
-        """
+        """Return `ADDED_SLOTS` of the class with `forward_step`: their betas join the bias."""
         owner = next(cls for cls in type(self).__mro__ if "forward_step" in vars(cls))
         slots: tuple[str, ...] = vars(owner).get("ADDED_SLOTS", NormCell.ADDED_SLOTS)
         return slots
@@ -154,7 +146,11 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
             dropout: dropout masks of `inputs`: none, one, or one per gate.
             norm: function (slot, tensor) -> tensor that applies the norm of a slot.
         """
-        x = norm("kernel_norm", project(inputs, weights.kernel, dropout))
+        x = project(inputs, weights.kernel, dropout)
+        slots, _ = self.kernel_slots()
+        if slots.keys() & self.slots.templates:
+            groups = zip(slots, split_columns(x, [*slots.values()]), strict=True)
+            x = side_by_side([norm(slot, group) for slot, group in groups])
         return x if weights.bias is None else x + weights.bias
 
     def step(
@@ -163,14 +159,19 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
         """Compute the states after one timestep; the first of these states is the output.
 
         Args:
-            weights: weights of `step_weights`, possibly centered or cast.
+            weights: as for `project_inputs`.
             x: result of `project_inputs` for this timestep.
             states: the states before the step.
             dropout: dropout masks of the first state: none, one, or one per gate.
-            norm: function (slot, tensor) -> tensor that applies the norm of a slot.
+            norm: as for `project_inputs`.
         """
-        u = norm("recurrent_norm", project(states[0], weights.recurrent_kernel, dropout))
-        return self.forward_step([x], [u], states, weights.cell, self.activate, norm).states
+        u = project(states[0], weights.recurrent_kernel, dropout)
+        u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
+        of_x, of_h = self.kernel_slots()
+        groups = zip(of_h, split_columns(u, [*of_h.values()]), strict=True)
+        us = [norm(slot, group) for slot, group in groups]
+        xs = split_columns(x, [*of_x.values()])
+        return self.forward_step(xs, us, states, weights.cell, self.activate, norm).states
 
     @staticmethod
     def forward_step(
@@ -220,7 +221,7 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
 
     def has_custom_gradient(self) -> bool:
         """Return whether the options of the cell have the custom gradient of `backward_step`."""
-        return False
+        return self.activation is tanh and getattr(self, "recurrent_activation", sigmoid) is sigmoid
 
     def activate(self, z: Tensor, kinds: Sequence[str]) -> Tensors:
         """Activate gates, one after the other.
@@ -230,8 +231,7 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
             kinds: `GATE` for the recurrent activation or `CANDIDATE` for the activation.
         """
         gates = z if isinstance(z, list) else [z]
-        if len(gates) < len(kinds):
-            gates = ops.split(z, len(kinds), axis=-1)
+        gates = ops.split(z, len(kinds), axis=-1) if len(gates) < len(kinds) else gates
         return [
             (self.recurrent_activation if kind == GATE else self.activation)(gate)
             for kind, gate in zip(kinds, gates, strict=True)
@@ -240,10 +240,9 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
     def dropout_masks(
         self, inputs: Tensor, h: Tensor, training: bool
     ) -> tuple[list[Tensor], list[Tensor]]:
-        """Draw the dropout masks of the inputs and of h; all timesteps share these masks.
+        """Draw the dropout masks of the inputs (batch, features) and of h, for all timesteps.
 
-        The inputs have the shape (batch, features), without the time axis. Each of the two lists
-        has no mask, one mask, or one mask per gate.
+        Each of the two lists has no mask, one mask, or one mask per gate.
         """
         if not training:
             return [], []
@@ -291,7 +290,7 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
     def get_initial_state(self, batch_size: TensorLike | None = None) -> list[Tensor]:
         """Return the initial states, which are zeros."""
         sizes = keras.tree.flatten(self.state_size)
-        return [ops.zeros((batch_size, size), dtype=self.compute_dtype) for size in sizes]
+        return [ops.zeros((batch_size, size), self.compute_dtype) for size in sizes]
 
     @classmethod
     def from_config(cls, config: Config) -> Self:

@@ -2,6 +2,7 @@
 
 import inspect
 import operator
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import keras
@@ -18,15 +19,16 @@ OWN_ARGUMENTS = signature(NormRNN).parameters
 class CellLayer(NormRNN):
     """A recurrent layer that takes the arguments of its cell as its own arguments.
 
-    A subclass sets `cell_class` and `keras_class`. Its positional arguments are `units`, then
-    the arguments that only the cell has, such as `norm`, then the arguments of `keras_class`.
+    A subclass sets `cell_class`, and `keras_class` if the cell without norms computes the equation
+    of a layer of Keras. Its positional arguments are `units`, then the arguments that only the cell
+    has, such as `norm`, then the arguments of `keras_class`.
 
     Raises:
         TypeError: an unknown, missing or repeated argument, or too many positional arguments.
     """
 
     cell_class: type[NormCell]
-    keras_class: type[keras.layers.RNN]
+    keras_class: type[keras.layers.RNN] | None = None
     __signature__ = ClassSignature()
     declared: ClassVar[inspect.Signature]
 
@@ -35,7 +37,8 @@ class CellLayer(NormRNN):
         super().__init_subclass__(**kwargs)
         parameters = signature(cls.cell_class).parameters
         of_cell = {name: p for name, p in parameters.items() if name not in OWN_ARGUMENTS}
-        cls.declared = _order_like(cls.keras_class, {**of_cell, **OWN_ARGUMENTS})
+        order = [] if cls.keras_class is None else inspect.signature(cls.keras_class).parameters
+        cls.declared = _order_like(order, {**of_cell, **OWN_ARGUMENTS})
         for name in of_cell.keys() - set(dir(cls)):
             setattr(cls, name, property(operator.attrgetter(f"cell.{name}")))
 
@@ -62,14 +65,12 @@ class CellLayer(NormRNN):
         return cls(**deserialize_norm(config))
 
 
-def _order_like(keras_class: type, parameters: dict[str, inspect.Parameter]) -> inspect.Signature:
-    """Return a signature of `parameters`, ordered as the arguments of a Keras layer.
-
-    An argument that is positional in the Keras layer is positional in the signature too.
-    """
+def _order_like(
+    order: Iterable[str], parameters: dict[str, inspect.Parameter]
+) -> inspect.Signature:
+    """Return a signature of `parameters` in the order of names, which are positional then."""
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    theirs = inspect.signature(keras_class).parameters.values()
-    order = [p.name for p in theirs if p.kind is positional]
-    result = [p.replace(kind=positional) if p.name in order else p for p in parameters.values()]
-    result.sort(key=lambda p: (p.kind, order.index(p.name) if p.name in order else 0))
+    names = list(order)
+    result = [p.replace(kind=positional) if p.name in names else p for p in parameters.values()]
+    result.sort(key=lambda p: (p.kind, names.index(p.name) if p.name in names else 0))
     return inspect.Signature(result)

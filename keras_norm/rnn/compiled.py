@@ -4,21 +4,19 @@ import dataclasses
 import importlib
 from collections import ChainMap
 from types import ModuleType
-from typing import Any
 
 import keras
 from keras import ops
 
 from keras_norm.keras_internals import operations_are_watched
-from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.ops.moments import statistics_dtype
-from keras_norm.ops.projection import apply_masks
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.core.operations import side_by_side
+from keras_norm.rnn.core.operations import apply_masks
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree
-from keras_norm.rnn.loop import Results, Statistics
+from keras_norm.rnn.loop import Results, Statistics, fold_weights
+from keras_norm.rnn.slots import step_norm
 from keras_norm.typing import Tensor, Tensors
 
 # Backends with a custom gradient.
@@ -36,9 +34,6 @@ STEP_METHODS = (
     "has_custom_gradient",
 )
 
-# Methods that a subclass of a norm layer may override without a `step_norm` of its own.
-SETUP_METHODS = ("build", "get_config", "from_config")
-
 
 def recurrence_of(
     cell: NormCell, training: bool, dropout_masks: tuple[Tensors, Tensors]
@@ -52,11 +47,8 @@ def recurrence_of(
         return None
     if keras.backend.backend() == "tensorflow" and operations_are_watched():
         return None
-    layers = cell.slot_layers()
-    norms: dict[str, Any] = {
-        slot: _step_norm(layers.get(slot), training) for slot in cell.slots.widths
-    }
-    if False in norms.values():
+    norms = {slot: step_norm(layer, training) for slot, layer in cell.slot_layers().items()}
+    if not all(map(_is_supported, norms.values())):
         return None
     of_kernels = cell.kernel_slots()
     inner = {slot: n for slot, n in cell.slots.widths.items() if slot not in ChainMap(*of_kernels)}
@@ -65,7 +57,7 @@ def recurrence_of(
     def describe(slots: dict[str, int], center_kernel: bool) -> tuple[Slot, ...]:
         described = []
         for slot, width in slots.items():
-            norm: Norm | None = norms.get(slot)
+            norm = norms.get(slot)
             if center_kernel and isinstance(norm, SampleNorm):
                 # The rows of the kernel have zero mean, and so have those of the product.
                 norm = dataclasses.replace(norm, center=False)
@@ -136,74 +128,30 @@ def load_adapter() -> ModuleType:
 
 def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
     """Collect the weights of a recurrence: kernels centered, and betas added to the bias."""
-    layers, given = cell.slot_layers(), cell.step_weights().cast(dtype)
+    layers = cell.slot_layers()
 
-    def cast(weight: Tensor | None) -> Tensor | None:
-        return None if weight is None else ops.cast(weight, dtype)
+    def weights_named(name: str, slots: tuple[Slot, ...]) -> dict[str, Tensor]:
+        found = {slot.name: getattr(layers.get(slot.name), name, None) for slot in slots}
+        return {slot: ops.cast(w, dtype) for slot, w in found.items() if w is not None}
 
-    def gamma(slot: Slot) -> Tensor | None:
-        # RMSNormalization calls its gamma `scale`.
-        layer = layers.get(slot.name)
-        return cast(
-            getattr(layer, "scale" if isinstance(layer, RMSNormalization) else "gamma", None)
+    centered = [
+        slot.name
+        for slots, masks in (
+            (recurrence.kernel, recurrence.input_masks),
+            (recurrence.recurrent, recurrence.recurrent_masks),
         )
-
-    def beta(slot: Slot) -> Tensor | None:
-        return cast(getattr(layers.get(slot.name), "beta", None))
-
-    biases = [given.bias, given.recurrent_bias]
-    sides = recurrence.kernel, recurrence.recurrent
-    for side, slots in enumerate(sides):
-        for k, slot in enumerate(slots):
-            target = 0 if slot.name in cell.added_slots() else side
-            biases[target] = _add_to_group(biases[target], beta(slot), slots, k, dtype)
-    gammas = {slot.name: gamma(slot) for slot in recurrence.slots}
-    betas = {slot.name: beta(slot) for slot in recurrence.inner}
+        for slot in slots
+        if isinstance(slot.norm, SampleNorm) and _centers_kernel(masks)
+        if layers[slot.name].step_norm(False).center
+    ]
+    betas = weights_named("beta", recurrence.kernel + recurrence.recurrent)
+    folded = fold_weights(cell, dtype, centered, betas)
     weights = {
-        "kernel": _center(given.kernel, recurrence.kernel, layers, recurrence.input_masks),
-        "recurrent_kernel": _center(
-            given.recurrent_kernel, recurrence.recurrent, layers, recurrence.recurrent_masks
-        ),
-        "bias": biases[0],
-        "recurrent_bias": biases[1],
-        "gamma": {name: w for name, w in gammas.items() if w is not None},
-        "beta": {name: w for name, w in betas.items() if w is not None},
-        "cell": given.cell,
+        **folded._asdict(),
+        "gamma": weights_named("gamma", recurrence.slots),
+        "beta": weights_named("beta", recurrence.inner),
     }
     return {name: w for name, w in weights.items() if w is not None}
-
-
-def _add_to_group(
-    bias: Tensor | None, beta: Tensor | None, slots: tuple[Slot, ...], group: int, dtype: str
-) -> Tensor | None:
-    """Add the beta of a group of columns to the bias of all columns."""
-    if beta is None:
-        return bias
-    parts = [ops.zeros((slot.width,), dtype) for slot in slots]
-    parts[group] = beta
-    beta = ops.concatenate(parts)
-    # Without the factor, bias and beta have the same gradient tensor. TensorFlow's tape returns
-    # such a tensor with one reference too many, and then the graph is never freed.
-    return beta if bias is None else bias + 1.0 * beta
-
-
-def _center(
-    kernel: Tensor, slots: tuple[Slot, ...], layers: dict[str, keras.layers.Layer], masks: int
-) -> Tensor:
-    """Subtract the mean of each row in the columns of each LayerNormalization.
-
-    Where `_centers_kernel` is False, return the kernel unchanged.
-    """
-    if not _centers_kernel(masks):
-        return kernel
-    groups, start = [], 0
-    for slot in slots:
-        group = kernel[:, start : start + slot.width]
-        if isinstance(slot.norm, SampleNorm) and layers[slot.name].step_norm(False).center:
-            group = group - ops.mean(group, axis=1, keepdims=True)
-        groups.append(group)
-        start += slot.width
-    return side_by_side(groups)
 
 
 def _centers_kernel(masks: int) -> bool:
@@ -214,34 +162,17 @@ def _centers_kernel(masks: int) -> bool:
     return masks < 2 and keras.backend.backend() != "torch"
 
 
-def _step_norm(layer: keras.layers.Layer | None, training: bool) -> Norm | bool | None:
-    """Return the norm that a layer computes, None for no layer, False for an unsupported layer.
+def _is_supported(norm: Norm | None) -> bool:
+    """Return whether the custom gradient supports the norm of a layer.
 
     LayerNorm and RMSNorm without epsilon are not supported: they would divide padding by 0. A
     subclass of `SampleNorm` is not supported, because `Product` contains the gradient of
     `SampleNorm`.
     """
-    if layer is None:
-        return None
-    cls = type(layer)
-    if not hasattr(cls, "step_norm") or _is_changed(cls):
-        return False
-    norm: Norm = layer.step_norm(training)
-    if isinstance(norm, SampleNorm) and (type(norm) is not SampleNorm or norm.epsilon <= 0):
-        return False
+    if isinstance(norm, SampleNorm):
+        return type(norm) is SampleNorm and norm.epsilon > 0
     # The batch is padded and split, unless a norm is a `TimestepNorm`, which masks the padding.
-    return False if norm.per_batch and not isinstance(norm, TimestepNorm) else norm
-
-
-def _is_changed(cls: type) -> bool:
-    """Return whether a subclass of the class with `step_norm` overrides another method.
-
-    Any method can belong to the computation, except the methods of `SETUP_METHODS`.
-    """
-    k = next(k for k, c in enumerate(cls.__mro__) if "step_norm" in vars(c))
-    owner, subclasses = cls.__mro__[k], cls.__mro__[:k]
-    names = {name for subclass in subclasses for name in vars(subclass)} - {*SETUP_METHODS}
-    return any(callable(getattr(owner, name, None)) for name in names if not name.startswith("__"))
+    return norm is not None and (isinstance(norm, TimestepNorm) or not norm.per_batch)
 
 
 def _agree(cls: type, name: str, others: tuple[str, ...]) -> bool:

@@ -3,21 +3,18 @@
 from typing import Any, ClassVar
 
 import keras
-from keras import ops
-from keras.activations import sigmoid, tanh
 
-from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core.operations import gate_gradient, interpolate, side_by_side
-from keras_norm.rnn.core.recurrence import StepNorms
-from keras_norm.rnn.core.step import (
+from keras_norm.rnn.core.operations import gate_gradient, interpolate, project, side_by_side
+from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
     GATE,
     Activate,
     ApplyNorm,
     CellWeights,
     StepGradients,
+    StepNorms,
     StepResult,
     Weights,
 )
@@ -84,7 +81,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     }
 
     def __init__(self, units: int, norm: NormArgument = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(units, norm, self.SLOTS, *args, **kwargs)
+        super().__init__(units, norm, *args, **kwargs)
         if self.norm is not None and not self.reset_after:
             raise ValueError(
                 "A GRU with a norm needs reset_after=True: its reset gate acts after the norm (Ba "
@@ -114,18 +111,6 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         if self.bias is not None and len(self.bias.shape) == 2:
             biases = [self.bias[0], self.bias[1]]
         return Weights(self.kernel, self.recurrent_kernel, *biases)
-
-    def project_inputs(
-        self, weights: Weights, inputs: Tensor, dropout: Tensors, norm: ApplyNorm
-    ) -> Tensor:
-        """Compute the normalized W x plus the bias; see `NormCell.project_inputs`."""
-        x = project(inputs, weights.kernel, dropout)
-        if self.norm is not None:
-            zr, candidate = x[..., : 2 * self.units], x[..., 2 * self.units :]
-            x = ops.concatenate(
-                [norm("kernel_norm", zr), norm("kernel_candidate_norm", candidate)], axis=-1
-            )
-        return x if weights.bias is None else x + weights.bias
 
     @staticmethod
     def forward_step(
@@ -163,23 +148,20 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm
     ) -> Tensors:
         """Compute the new state h; see `NormCell.step`."""
-        h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel
         if self.reset_after:
-            u = project(h, kernel, dropout)
-            u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
-            us = [norm("recurrent_norm", u[:, :n]), norm("recurrent_candidate_norm", u[:, n:])]
-        else:  # `reset_after=False`: the cell has no norms
-            us = [
-                project(h, kernel[:, :n], dropout[:2]),
-                lambda r: project(r * h, kernel[:, n:], dropout[2:]),
-            ]
+            return super().step(weights, x, states, dropout, norm)
+        # With `reset_after=False` the cell has no norms.
+        h, n, kernel = states[0], 2 * self.units, weights.recurrent_kernel
+        us = [
+            project(h, kernel[:, :n], dropout[:2]),
+            lambda r: project(r * h, kernel[:, n:], dropout[2:]),
+        ]
         xs = [x[:, :n], x[:, n:]]
         return self.forward_step(xs, us, states, weights.cell, self.activate, norm).states
 
     def has_custom_gradient(self) -> bool:
         """Return whether the options of the cell have the custom gradient of `backward_step`."""
-        is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
-        return is_default and self.reset_after
+        return super().has_custom_gradient() and self.reset_after
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

@@ -11,23 +11,22 @@ The loop computes in float32 or wider, whatever the dtype policy.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
-from keras_norm.layers.layer_norm import LayerNormalization
-from keras_norm.layers.rms_norm import RMSNormalization
-from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.core.step import Weights
-from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer
+from keras_norm.rnn.core.operations import split_columns
+from keras_norm.rnn.core.recurrence import Norm, Weights
+from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer, step_norm
 from keras_norm.typing import Tensor, Tensors
 
 # Batch statistics by slot: mean, variance and count of each timestep.
@@ -37,20 +36,16 @@ Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
 
 
 class PerSampleNorm(NamedTuple):
-    """LayerNorm or RMSNorm over the last axis, with its gamma and beta."""
+    """A norm of each sample, such as LayerNorm, with its gamma and beta."""
 
-    norm: SampleNorm
+    norm: Norm
     gamma: Tensor | None
     beta: Tensor | None
     rows: tuple[Tensor, ...] = ()
 
-    def uncentered(self) -> "PerSampleNorm":
-        """Return the norm of tensors whose samples have zero mean."""
-        return self._replace(norm=dataclasses.replace(self.norm, center=False))
-
     def normalize(self, x: Tensor, unmasked: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Normalize x over its last axis."""
-        y = self.norm.apply(x, self.norm.statistics(x), self.gamma)
+        y = self.norm.apply(x, self.norm.statistics(x, unmasked, ()), self.gamma)
         return y if self.beta is None else y + self.beta, ()
 
 
@@ -210,54 +205,77 @@ def run(
 def _prepare(
     cell: NormCell, dtype: str, steps: Tensor, training: bool, *, center: bool
 ) -> tuple[Weights, dict[str, SlotNorm]]:
-    """Before the loop, cast weights, subtract kernels' row means, and add the betas to the bias.
+    """Return the weights of a step, folded before the loop, and the norm of each slot.
 
-    Returns:
-        The weights of a step, and the norm of each slot.
+    The kernels of LayerNorms are centered if `center` is True. Betas are added to the bias if the
+    cell has a bias.
     """
     layers = {s: _convert(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
-    weights = cell.step_weights().cast(dtype)
-    # List these norms before `center` is set to False: a norm of x W + h U centers two kernels.
-    centered = [
-        s for s, n in layers.items() if center and isinstance(n, PerSampleNorm) and n.norm.center
-    ]
-    kernels, bias = [], weights.bias
-    for kernel, slots in zip(weights[:2], cell.kernel_slots(), strict=True):
-        blocks, betas, start = [], [], 0
-        for slot, width in slots.items():
-            end = start + width
-            block, beta = kernel[:, start:end], ops.zeros([width], dtype)
-            norm = layers.get(slot)
-            if slot in centered and isinstance(norm, PerSampleNorm):
-                block = block - ops.mean(block, axis=1, keepdims=True)
-                norm = layers[slot] = norm.uncentered()
-            norm = norm if slot in cell.added_slots() and bias is not None else None
-            if isinstance(norm, PerSampleNorm | BatchNormInference) and norm.beta is not None:
-                beta, layers[slot] = norm.beta, norm._replace(beta=None)
-            blocks.append(block)
-            betas.append(beta)
-            start = end
-        kernels.append(ops.concatenate(blocks, axis=1) if layers else kernel)
-        # The factor makes the gradients different tensors: see `_add_to_group` of `compiled.py`.
-        bias = bias if bias is None or not layers else bias + 1.0 * ops.concatenate(betas)
-    return weights._replace(kernel=kernels[0], recurrent_kernel=kernels[1], bias=bias), layers
+    of_kernels, added = ChainMap(*cell.kernel_slots()), cell.added_slots()
+    has_bias = cell.step_weights().bias is not None
+    centered, betas = [], {}
+    for slot, norm in layers.items():
+        if slot not in of_kernels:
+            continue
+        if center and isinstance(norm, PerSampleNorm) and isinstance(norm.norm, SampleNorm):
+            if norm.norm.center:
+                centered.append(slot)
+            norm = norm._replace(norm=dataclasses.replace(norm.norm, center=False))
+        has_beta = isinstance(norm, PerSampleNorm | BatchNormInference) and norm.beta is not None
+        if has_beta and has_bias and slot in added:
+            betas[slot], norm = norm.beta, norm._replace(beta=None)
+        layers[slot] = norm
+    return fold_weights(cell, dtype, centered, betas), layers
+
+
+def fold_weights(
+    cell: NormCell, dtype: str, centered: Collection[str], betas: Mapping[str, Tensor]
+) -> Weights:
+    """Return the weights of a cell, with kernels centered and betas added to the biases.
+
+    Args:
+        cell: a built cell.
+        dtype: dtype of the result.
+        centered: slots whose columns of a kernel get rows of zero mean.
+        betas: betas by slot. Each is added to the bias of x W if `added_slots` has its slot, else
+            to the bias of its own product.
+    """
+    weights, added = cell.step_weights().cast(dtype), cell.added_slots()
+    kernels, biases = [*weights[:2]], [weights.bias, weights.recurrent_bias]
+    for side, slots in enumerate(cell.kernel_slots()):
+        blocks = split_columns(kernels[side], [*slots.values()])
+        for k, slot in enumerate(slots):
+            if slot in centered:
+                blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
+        if any(slot in centered for slot in slots):
+            kernels[side] = ops.concatenate(blocks, axis=1)
+        for slot in [slot for slot in slots if slot in betas]:
+            target = 0 if slot in added else side
+            of_slots = [
+                betas[slot] if other == slot else ops.zeros([width], dtype)
+                for other, width in slots.items()
+            ]
+            beta, bias = ops.concatenate(of_slots), biases[target]
+            # Without the factor, bias and beta have the same gradient tensor. TensorFlow's tape
+            # returns such a tensor with one reference too many: the graph would never be freed.
+            biases[target] = beta if bias is None else bias + 1.0 * beta
+    return Weights(*kernels, *biases, weights.cell)
 
 
 def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
     """Convert a norm layer of a cell to operations of the loop, or to a call of the layer."""
 
     def weight(name: str) -> Tensor | None:
-        value = getattr(layer, name)
+        value = getattr(layer, name, None)
         return None if value is None else ops.cast(value, dtype)
 
-    if type(layer) is LayerNormalization:
-        return PerSampleNorm(layer.step_norm(training), weight("gamma"), weight("beta"))
-    if type(layer) is RMSNormalization:
-        return PerSampleNorm(layer.step_norm(training), weight("scale"), None)
     if not isinstance(layer, StatisticsNormalization):
-        return LayerCall(layer, training)
+        norm = step_norm(layer, training)
+        if norm is None or norm.per_batch:
+            return LayerCall(layer, training)
+        return PerSampleNorm(norm, weight("gamma"), weight("beta"))
     uses_batch = training and layer.trainable
-    if uses_batch and slot in KERNEL_SLOTS and not isinstance(layer, TimestepBatchNormalization):
+    if uses_batch and slot in KERNEL_SLOTS and not layer.per_timestep:
         # BatchNormalization computes one mean over all timesteps, so call it on all timesteps.
         return LayerCall(layer, training)
     mean, variance = layer.statistics_at(steps, dtype)

@@ -5,20 +5,18 @@ from typing import Any, ClassVar
 
 import keras
 from keras import ops
-from keras.activations import sigmoid, tanh
 
-from keras_norm.ops.projection import project
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core.operations import activate, gate_gradient, side_by_side
-from keras_norm.rnn.core.recurrence import StepNorms
-from keras_norm.rnn.core.step import (
+from keras_norm.rnn.core.operations import activate, gate_gradient, project, side_by_side
+from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
     GATE,
     Activate,
     ApplyNorm,
     CellWeights,
     StepGradients,
+    StepNorms,
     StepResult,
     Weights,
 )
@@ -109,7 +107,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
                 "norm_form='separate'."
             )
         slots = self.JOINT_SLOTS if norm_form == "joint" else self.SLOTS
-        super().__init__(units, norm, slots, *args, **kwargs)
+        super().__init__(units, norm, *args, slots=slots, **kwargs)
         self.norm_form = norm_form
         self.normalize_carry = normalize_carry
 
@@ -198,8 +196,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
     def has_custom_gradient(self) -> bool:
         """Return whether the options of the cell have the custom gradient of `backward_step`."""
-        is_default = (self.activation, self.recurrent_activation) == (tanh, sigmoid)
-        return is_default and self.norm_form == "separate" and not self.normalize_carry
+        is_plain = self.norm_form == "separate" and not self.normalize_carry
+        return super().has_custom_gradient() and is_plain
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

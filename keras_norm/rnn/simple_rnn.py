@@ -1,24 +1,22 @@
 """SimpleRNN with normalization inside."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import keras
-from keras.activations import tanh
 
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
 from keras_norm.rnn.core.operations import gate_gradient
-from keras_norm.rnn.core.recurrence import StepNorms
-from keras_norm.rnn.core.step import (
+from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
     Activate,
     ApplyNorm,
     CellWeights,
     StepGradients,
+    StepNorms,
     StepResult,
 )
 from keras_norm.rnn.docstrings import documented_by_cell
-from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensors
 
 
@@ -65,9 +63,6 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
     SLOTS: ClassVar = {"kernel_norm": 1, "recurrent_norm": 1}
     ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
 
-    def __init__(self, units: int, norm: NormArgument = None, *args: Any, **kwargs: Any) -> None:
-        super().__init__(units, norm, self.SLOTS, *args, **kwargs)
-
     @staticmethod
     def forward_step(
         x: Tensors,
@@ -95,10 +90,6 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         (h,) = gates
         dz = gate_gradient(CANDIDATE, h, d_states[0])
         return StepGradients([dz], [dz], [None], {})
-
-    def has_custom_gradient(self) -> bool:
-        """Return whether the options of the cell have the custom gradient of `backward_step`."""
-        return self.activation is tanh
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

@@ -9,9 +9,9 @@ import keras
 
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.batch_statistics import StatisticsNormalization
-from keras_norm.layers.layer_norm import LayerNormalization
-from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
+from keras_norm.layers.normalization import Normalization
 from keras_norm.rnn.candidate_normal import CandidateNormal
+from keras_norm.rnn.core.recurrence import Norm
 from keras_norm.typing import Config, Json, Tensor, TensorLike
 
 # The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
@@ -33,9 +33,9 @@ FEW_FEATURES_WARNING = (
     "NormGRU or NormSimpleRNN. An LSTM with norm_form='joint' also keeps the scale."
 )
 
-# `call` methods of batch normalizations. The loop over time does not run these methods: it computes
-# batch normalization itself.
-FUSED_CALLS = (BatchNormalization.call, TimestepBatchNormalization.call)
+
+# Methods that a subclass of a norm layer may override without a `step_norm` of its own.
+SETUP_METHODS = ("build", "get_config", "from_config")
 
 
 class Template(NamedTuple):
@@ -82,7 +82,7 @@ class Slots:
             if chosen.get(slot) is not None
         }
         classes = [template.cls for template in self.templates.values()]
-        self.count_steps = any(issubclass(cls, TimestepBatchNormalization) for cls in classes)
+        self.count_steps = any(getattr(cls, "per_timestep", False) for cls in classes)
         self.has_per_sample_norm = not all(
             issubclass(cls, StatisticsNormalization) for cls in classes
         )
@@ -195,22 +195,13 @@ def _make_template(slot: str, layer: keras.layers.Layer) -> Template:
             "A norm inside a recurrence must normalize the last axis. Received "
             f"{type(layer).__name__} with axis={axis}. Leave axis at -1."
         )
-    if isinstance(layer, LayerNormalization) and layer.rms_scaling:
-        raise ValueError(
-            "A recurrence does not support LayerNormalization(rms_scaling=True). Use "
-            "keras_norm.VarianceNormalization(scale=True), which computes the same function."
-        )
+    if type(layer) is keras.layers.BatchNormalization:
+        layer = BatchNormalization(**layer.get_config())
+    if isinstance(layer, Normalization):
+        layer.require_recurrence_options()
     cls = type(layer)
-    if cls is keras.layers.BatchNormalization:
-        cls = BatchNormalization
-    if issubclass(cls, BatchNormalization):
-        for option in ("virtual_batch_size", "renorm", "synchronized"):
-            if getattr(layer, option, None):
-                raise ValueError(
-                    "A recurrence computes batch statistics per timestep and does not support "
-                    f"BatchNormalization({option}={getattr(layer, option)}). Leave {option} out."
-                )
-    if issubclass(cls, StatisticsNormalization) and cls.call not in FUSED_CALLS:
+    is_ours = cls.call.__module__.startswith("keras_norm.")
+    if issubclass(cls, StatisticsNormalization) and not is_ours:
         raise ValueError(
             f"{cls.__name__} overrides the call of a batch normalization. A recurrence does not "
             "run this call, because it has its own computation of batch normalizations. Derive "
@@ -232,6 +223,26 @@ def _remove_object_ids(config: Json) -> Json:
         if isinstance(config, list | tuple)
         else config
     )
+
+
+def step_norm(layer: keras.layers.Layer, training: bool) -> Norm | None:
+    """Return the norm of a layer as pure functions: the result of its method `step_norm`.
+
+    Returns:
+        None for a layer without this method, and for a subclass that overrides another method than
+        those of `SETUP_METHODS`: any method can belong to the computation.
+    """
+    cls = type(layer)
+    k = next((k for k, c in enumerate(cls.__mro__) if "step_norm" in vars(c)), None)
+    if k is None:
+        return None
+    owner = cls.__mro__[k]
+    overridden = {name for base in cls.__mro__[:k] for name in vars(base)} - {*SETUP_METHODS}
+    for name in overridden:
+        if callable(getattr(owner, name, None)) and not name.startswith("__"):
+            return None
+    norm: Norm = layer.step_norm(training)
+    return norm
 
 
 def deserialize_norm(config: Config) -> Config:

@@ -159,7 +159,7 @@ def variables(cell: Any) -> dict[str, Any]:
     for slot, layer in cell.slot_layers().items():
         for name in ("gamma", "scale", "beta"):
             weight = getattr(layer, name, None)
-            if isinstance(weight, keras.Variable):
+            if isinstance(weight, keras.Variable) and weight.name == name:
                 named[f"{slot}/{name}"] = weight
     return {name: variable for name, variable in named.items() if variable is not None}
 

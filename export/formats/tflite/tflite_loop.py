@@ -4,10 +4,11 @@ import tensorflow as tf
 from keras import ops
 
 from keras_norm.keras_internals import dynamic_update_slice
-from keras_norm.ops import kernels, projection, tensorflow_scan
-from keras_norm.ops.projection import multiply
+from keras_norm.ops import kernels, tensorflow_scan
 from keras_norm.ops.scan import scan_unrolled
 from keras_norm.ops.tensorflow_scan import run_step, set_static_time, zero_rows
+from keras_norm.rnn.core import operations
+from keras_norm.rnn.core.operations import multiply
 from keras_norm.substitution import Substitutes
 from keras_norm.typing import ScanStep, Tensor, Tensors
 
@@ -99,7 +100,7 @@ def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
 def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
     """Multiply inputs with a kernel by einsum: matmul makes TFLite plan its memory in every call.
 
-    The result is that of `keras_norm.ops.projection.multiply`.
+    The result is that of `keras_norm.rnn.core.operations.multiply`.
 
     TFLite converts `einsum` to one operation with static sizes. `ops.matmul` flattens x and makes
     the shape of the product dynamic: TFLite then plans its memory again in every call.
@@ -120,7 +121,7 @@ def use_no_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
 # Functions that replace functions of keras_norm while a model is traced for a TFLite file.
 TFLITE_FUNCTIONS: Substitutes = {
     tensorflow_scan: {"scan_by_step": scan_for_tflite, "scan_by_block": scan_for_tflite},
-    projection: {"multiply": multiply_for_tflite},
+    operations: {"multiply": multiply_for_tflite},
     kernels: {"uses_fused_batch_norm": use_no_fused_batch_norm},
 }
 # The same for a TFLite file that computes in integers.

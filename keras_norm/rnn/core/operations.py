@@ -1,12 +1,13 @@
 """Operations of a step, which a backend may replace by faster ones of its own."""
 
+import itertools
 from collections.abc import Sequence
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_norm.rnn.core.step import CANDIDATE, GATE
+from keras_norm.rnn.core.recurrence import CANDIDATE, GATE
 from keras_norm.typing import Tensor, Tensors
 
 
@@ -56,9 +57,38 @@ def split_columns(a: Tensor, widths: list[int]) -> list[Tensor]:
     """Split the columns of an array into groups of these widths."""
     if len(widths) == 1:
         return [a]
-    ends = [sum(widths[: k + 1]) for k in range(len(widths) - 1)]
-    groups: list[Tensor] = ops.split(a, ends, axis=-1)
-    return groups
+    ends = list(itertools.accumulate(widths))
+    return [a[..., start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def project(x: Tensor, kernel: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
+    """Multiply the inputs, after dropout, with a kernel.
+
+    Args:
+        x: (batch, features) or (time, batch, features).
+        kernel: (features, gates * units).
+        masks: dropout masks (batch, features): none, one for all gates, or one for each gate. All
+            timesteps of a sequence share a mask (Gal and Ghahramani 2016, arXiv 1512.05287).
+    """
+    return multiply(apply_masks(masks, x), kernel)
+
+
+def apply_masks(masks: Sequence[Tensor], x: Tensor) -> list[Tensor]:
+    """Apply dropout masks to x: return [x * mask for each mask], or [x] without masks."""
+    return [x * mask for mask in masks] or [x]
+
+
+def multiply(xs: Sequence[Tensor], kernel: Tensor) -> Tensor:
+    """Multiply inputs with a kernel.
+
+    Args:
+        xs: one input for the whole kernel, or one input for the columns of each gate.
+        kernel: (features, gates * units).
+    """
+    if len(xs) > 1:
+        kernels = ops.split(kernel, len(xs), axis=1)
+        return side_by_side(list(map(ops.matmul, xs, kernels)))
+    return ops.matmul(xs[0], kernel)
 
 
 if keras.backend.backend() == "torch":

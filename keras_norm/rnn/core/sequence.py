@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from keras import ops
 
-from keras_norm.ops.projection import apply_masks
-from keras_norm.rnn.core.operations import activate, side_by_side
+from keras_norm.rnn.core.operations import activate, apply_masks, side_by_side
 from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product
 from keras_norm.rnn.core.recurrence import Recurrence, StepNorms, Tree, map_tree
 from keras_norm.typing import Nest, Tensor, Tensors

@@ -5,8 +5,7 @@ from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
-from keras_norm.keras_internals import xla_compiles
-from keras_norm.ops.kernels import computes_on_cpu
+from keras_norm.keras_internals import computes_on_cpu, xla_compiles
 from keras_norm.rnn.core.recurrence import Recurrence, Tree
 from keras_norm.rnn.core.sequence import backward, forward
 from keras_norm.rnn.core.tensorflow_programs import CompiledLoop, TracedLoop, traced

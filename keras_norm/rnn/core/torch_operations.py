@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from keras_norm.rnn.core.step import GATE
+from keras_norm.rnn.core.recurrence import GATE
 from keras_norm.typing import Tensor, Tensors
 
 MINUS_ONE = torch.tensor(-1.0, device="cpu")

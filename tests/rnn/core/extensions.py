@@ -10,7 +10,7 @@ import keras
 from keras import ops
 
 from keras_norm import NormLSTM, NormLSTMCell
-from keras_norm.rnn.core.step import CANDIDATE, GATE, StepGradients, StepResult
+from keras_norm.rnn.core.recurrence import CANDIDATE, GATE, StepGradients, StepResult
 
 
 class LoopPeepholeLSTMCell(NormLSTMCell):

@@ -19,7 +19,7 @@ from keras_norm import (
 from keras_norm.layers.normalization import Affine
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.rnn.compiled import recurrence_of
-from keras_norm.rnn.core.step import CANDIDATE, GATE, StepGradients, StepResult
+from keras_norm.rnn.core.recurrence import CANDIDATE, GATE, StepGradients, StepResult
 from tests.rnn import kinds
 from tests.rnn.core.extensions import (
     HeadNorm,

@@ -12,8 +12,9 @@ import tensorflow as tf
 from keras_norm import LayerNormalization
 from keras_norm.export.formats.tflite.tflite_loop import BLOCK, TFLITE_FUNCTIONS
 from keras_norm.export.model.layer_replacement import portable_layers
-from keras_norm.ops import kernels, projection
+from keras_norm.ops import kernels
 from keras_norm.ops.scan import scan
+from keras_norm.rnn.core import operations
 from keras_norm.substitution import substituted_functions
 from tests.ops.test_scan import STEPS, draw, run
 from tests.rnn import kinds
@@ -83,10 +84,10 @@ def test_a_file_has_no_fused_kernel_of_batch_norm():
 
 def test_products_of_all_timesteps_are_unchanged():
     x, kernel = draw(5), tf.constant(draw(3, batch=4)[:, :, 0])
-    expected = projection.project(tf.constant(x), kernel)
+    expected = operations.project(tf.constant(x), kernel)
     with for_tflite():
-        np.testing.assert_allclose(projection.project(x, kernel), expected, atol=1e-12)
-        np.testing.assert_allclose(projection.project(x[0], kernel), expected[0], atol=1e-12)
+        np.testing.assert_allclose(operations.project(x, kernel), expected, atol=1e-12)
+        np.testing.assert_allclose(operations.project(x[0], kernel), expected[0], atol=1e-12)
 
 
 @every_kind

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.ops.projection import project
+from keras_norm.rnn.core.operations import project
 
 RNG = np.random.default_rng(0)
 KERNEL = RNG.normal(size=(3, 8))
