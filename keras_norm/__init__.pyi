@@ -47,6 +47,7 @@ class RMSNormalization(keras.layers.Layer):
 
     axis: int | Sequence[int]
     epsilon: float
+    gamma: keras.Variable
     scale: keras.Variable
     def __init__(
         self,

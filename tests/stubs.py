@@ -130,7 +130,7 @@ def _attributes(cls: type[keras.layers.Layer]) -> set[str]:
     return {
         name
         for name, value in inspect.getmembers(layer)
-        if not name.startswith("_")
+        if name[0].islower()
         and (name in names or value is None or isinstance(value, keras.Variable | keras.Layer))
     }
 

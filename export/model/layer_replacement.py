@@ -116,7 +116,7 @@ def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
         return None
     options = {name: getattr(cell, name) for name in CELL_OPTIONS if hasattr(cell, name)}
     options |= {name: getattr(layer, name) for name in LAYER_OPTIONS}
-    new = replacement(**options, name=layer.name, dtype=cell.dtype_policy, compiled=False)
+    new: NormRNN = replacement(**options, name=layer.name, dtype=cell.dtype_policy, compiled=False)
     # The weights belong to the original layer. `object.__setattr__` bypasses Keras' tracking of
     # variables, which would add the weights to the new layer too.
     for name in WEIGHTS:

@@ -10,7 +10,6 @@ import rich.table
 from keras_norm.clone import rebuild_model
 from keras_norm.conversion.counterparts import (
     NORMS,
-    PRESETS,
     RECURRENT,
     is_convertible,
     normalized,
@@ -20,6 +19,7 @@ from keras_norm.conversion.transfer import copy_compile_settings, copy_weights
 from keras_norm.named_layers import named_layers
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.rnn.presets import PRESETS
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.substitution import substituted_functions
 from keras_norm.typing import Config

@@ -82,13 +82,14 @@ def documented_by_cell(layer: LayerClass) -> LayerClass:
     """Decorate a recurrent layer: its docstring has the equation and the options of its cell."""
     cell: type = layer.cell_class  # type: ignore[attr-defined]
     text = Docstring(cell)
-    arguments = {**text.arguments(), **LAYER_ARGUMENTS}
-    states = text.arguments()["units"].partition("size of ")[2].removesuffix(".")
+    arguments = text.arguments()
+    states = arguments["units"].partition("size of ")[2].removesuffix(".")
     arguments["norm"] = (
         f"    norm: a normalization layer, a dict from slots to layers, or None, as for\n"
         f"        `{cell.__name__}`."
     )
-    arguments["**kwargs"] = arguments.pop("**kwargs")  # the last argument
+    options = arguments.pop("**kwargs")  # the last argument
+    arguments |= {**LAYER_ARGUMENTS, "**kwargs": options}
     parts = {
         title: section.format(states=states, example=f"{layer.__name__}(8, LayerNormalization())")
         for title, section in LAYER_SECTIONS.items()

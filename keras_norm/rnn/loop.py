@@ -221,8 +221,12 @@ def _prepare(
             if norm.norm.center:
                 centered.append(slot)
             norm = norm._replace(norm=dataclasses.replace(norm.norm, center=False))
-        has_beta = isinstance(norm, PerSampleNorm | BatchNormInference) and norm.beta is not None
-        if has_beta and has_bias and slot in added:
+        is_added = has_bias and slot in added
+        if (
+            is_added
+            and isinstance(norm, PerSampleNorm | BatchNormInference)
+            and norm.beta is not None
+        ):
             betas[slot], norm = norm.beta, norm._replace(beta=None)
         layers[slot] = norm
     return fold_weights(cell, dtype, centered, betas), layers
@@ -241,7 +245,8 @@ def fold_weights(
             to the bias of its own product.
     """
     weights, added = cell.step_weights().cast(dtype), cell.added_slots()
-    kernels, biases = [*weights[:2]], [weights.bias, weights.recurrent_bias]
+    kernels = [weights.kernel, weights.recurrent_kernel]
+    biases = [weights.bias, weights.recurrent_bias]
     for side, slots in enumerate(cell.kernel_slots()):
         blocks = split_columns(kernels[side], [*slots.values()])
         for k, slot in enumerate(slots):
@@ -259,7 +264,7 @@ def fold_weights(
             # Without the factor, bias and beta have the same gradient tensor. TensorFlow's tape
             # returns such a tensor with one reference too many: the graph would never be freed.
             biases[target] = beta if bias is None else bias + 1.0 * beta
-    return Weights(*kernels, *biases, weights.cell)
+    return Weights(kernels[0], kernels[1], biases[0], biases[1], weights.cell)
 
 
 def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:

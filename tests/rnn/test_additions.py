@@ -1,0 +1,97 @@
+"""A norm and a cell in files of their own work everywhere: docs/design/extend.md describes both."""
+
+import pathlib
+import pickle
+import re
+
+import keras
+import numpy as np
+import pytest
+
+import keras_norm
+from keras_norm.export import export_saved_model, export_tflite
+from keras_norm.rnn.compiled import recurrence_of
+from keras_norm.rnn.docstrings import documented_by_cell
+from keras_norm.rnn.presets import create_presets
+from tests.rnn import kinds
+from tests.rnn.core.extensions import PeepholeLSTM, PeepholeLSTMCell
+
+BATCH, TIME, FEATURES, UNITS = 5, 6, 5, 4
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "design" / "extend.md"
+
+
+# The code of the page, as a file of the package.
+CODE = re.findall(r"```python\n(.*?)```|code-block: python\n(.*?)-->", PAGE.read_text(), re.DOTALL)
+NAMES = {"__name__": "keras_norm.layers.mean_norm"}
+exec("\n".join(max(block) for block in CODE), NAMES)
+MeanNormalization = NAMES["MeanNormalization"]
+
+
+def sequences():
+    x = np.random.default_rng(0).normal(size=(BATCH, TIME, FEATURES))
+    for row, masked in enumerate([slice(0), slice(4, 6), slice(2), slice(2, 4), slice(6)]):
+        x[row, masked] = 0.0
+    return x
+
+
+def test_both_train_masked_in_a_bidirectional_with_the_custom_gradient_as_without():
+    x, found = sequences(), []
+    for compiled in (True, False):
+        options = {"return_sequences": True, "dtype": "float64", "compiled": compiled}
+        layer = PeepholeLSTM(UNITS, MeanNormalization(), **options)
+        with keras.saving.custom_object_scope({"PeepholeLSTM": PeepholeLSTM}):
+            both = keras.layers.Bidirectional(layer, dtype="float64")
+        both.build((None, None, FEATURES))
+        kinds.randomize(both)
+        assert recurrence_of(both.forward_layer.cell, True, ([], [])) is not None
+        found.append(kinds.train(both, kinds.cast(x), mask=np.abs(x).sum(-1) > 0))
+    kinds.assert_close(*found)
+
+
+def test_the_layer_equals_its_cell_in_keras_rnn():
+    layer = PeepholeLSTM(UNITS, MeanNormalization(), dtype="float64", return_sequences=True)
+    layer.build((None, None, FEATURES))
+    kinds.randomize(layer)
+    x = sequences()
+    mask = np.abs(x).sum(-1) > 0
+    expected = keras.layers.RNN(layer.cell, return_sequences=True, dtype="float64")(x, mask=mask)
+    kinds.assert_close(layer(x, mask=mask)[mask], expected[mask])
+
+
+def test_models_with_both_are_rebuilt_converted_and_exported_with_their_step(tmp_path):
+    inputs = keras.Input((None, FEATURES))
+    x = keras.layers.LSTM(3, return_sequences=True)(inputs)
+    outputs = PeepholeLSTM(UNITS, MeanNormalization(), name="own")(x)
+    model = keras_norm.convert(keras.Model(inputs, outputs), MeanNormalization(), verbose=False)
+    kinds.randomize(model)
+    assert type(model.layers[1].cell.recurrent_norm) is MeanNormalization
+    assert type(model.get_layer("own")) is PeepholeLSTM
+    with pytest.raises(ValueError, match="has no layer to convert"):
+        keras_norm.to_keras(model)
+    rebuilt = type(model).from_config(model.get_config(), {"PeepholeLSTM": PeepholeLSTM})
+    rebuilt.set_weights(model.get_weights())
+    x = sequences().astype("float32")
+    kinds.assert_close(rebuilt(x), model(x), 1e-6)
+    # The exporters compare the outputs of the sequences and of the steps with those of the model.
+    export_saved_model(model, tmp_path / "model", step=True)
+    export_tflite(model, tmp_path / "model.tflite", step=True)
+
+
+def test_the_line_in_the_list_of_layers_creates_the_presets_of_a_cell():
+    documented = {"__doc__": keras_norm.NormLSTMCell.__doc__}
+    cell = type("NormPeepholeCell", (PeepholeLSTMCell,), documented)
+    layer = type("NormPeephole", (PeepholeLSTM,), {"cell_class": cell, "keras_class": None})
+    own = documented_by_cell(layer)
+    classes = {cls.__name__: cls for cls in create_presets(own, __name__)}
+    assert [*classes] == [
+        f"{prefix}NormPeephole{suffix}" for prefix in ("Layer", "Batch") for suffix in ("Cell", "")
+    ]
+    for name, options in {
+        "LayerNormPeephole": {},
+        "BatchNormPeephole": {"max_timesteps": 3},
+    }.items():
+        layer = classes[name](UNITS, **options)
+        assert layer(sequences(), training=True).shape == (BATCH, UNITS)
+        assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
+        assert "epsilon: " in classes[name].__doc__
+    assert pickle.loads(pickle.dumps(keras_norm.LayerNormLSTM)) is keras_norm.LayerNormLSTM
