@@ -12,8 +12,13 @@ from keras_norm.compat.equations import (
     require_layer_norms,
     require_options,
 )
-from keras_norm.compat.gate_order import reorder
-from keras_norm.compat.named_weights import Assignment, Weights, assign_weights, named_entries
+from keras_norm.compat.named_weights import (
+    Assignment,
+    Weights,
+    assign_weights,
+    named_entries,
+    reorder,
+)
 from keras_norm.rnn.cell import NormCell
 from keras_norm.typing import Array
 

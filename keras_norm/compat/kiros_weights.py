@@ -1,8 +1,6 @@
 """Load weights that the code of the paper "Layer Normalization" wrote."""
 
-import functools
-from collections.abc import Callable, Collection, Iterator
-from typing import TypeAlias
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -14,13 +12,13 @@ from keras_norm.compat.equations import (
     require_layer_norms,
     require_options,
 )
-from keras_norm.compat.gate_order import reorder
 from keras_norm.compat.named_weights import (
     Assignment,
     Sizes,
     Weights,
     assign_weights,
     named_entries,
+    reorder,
 )
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.gru import NormGRUCell
@@ -32,7 +30,6 @@ __all__ = ["load_kiros_weights"]
 
 SOURCE = "Kiros' layer-norm"
 EPSILON = 1e-5
-Value: TypeAlias = Callable[..., Array]
 
 
 def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str) -> None:
@@ -98,9 +95,7 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
             f"The weights '{prefix}...' have no gains s1, s2 and so on, and {describe(cell)} has "
             "norms. Load the weights into a Keras layer."
         )
-    lstm = isinstance(cell, keras.layers.LSTMCell)
-    assignments = (_lstm if lstm else _gru)(cell, prefix, has_norms)
-    assign_weights(assignments, entries, SOURCE)
+    assign_weights(list(_assignments(cell, prefix, has_norms)), entries, SOURCE)
 
 
 def _require_norms(cell: keras.layers.Layer) -> None:
@@ -128,81 +123,46 @@ def _require_norms(cell: keras.layers.Layer) -> None:
             )
 
 
-def _lstm(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> list[Assignment]:
-    """Return the assignments of an LSTM; the gates of the archive are i, f, o, c."""
-    advice = "Create the layer with use_bias=True"
-    require_options(cell, {"use_bias": True}, f"{SOURCE} LSTM", advice)
+def _assignments(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> Iterator[Assignment]:
+    """Yield the assignments of all variables.
 
-    order = functools.partial(reorder, order=(0, 1, 3, 2), axis=-1)
-
-    def double(gates: Array) -> Array:
-        return 2 * order(gates)
-
-    def of_b(variable: keras.Variable, value: Value) -> Assignment:
-        return Assignment(variable, {f"{prefix}b": tuple(variable.shape)}, value)
-
-    kernels = {"W": cell.kernel, "U": cell.recurrent_kernel}
-    assignments = [
-        Assignment(kernel, {f"{prefix}{name}": tuple(kernel.shape)}, order)
-        for name, kernel in kernels.items()
-    ]
-    if not has_norms:
-        return [*assignments, of_b(cell.bias, double)]
-    biases = [of_b(cell.kernel_norm.bias, order), of_b(cell.bias, order)]
-    return [
-        *assignments,
-        *biases,
-        *_affine(cell, prefix, ["kernel_norm", "recurrent_norm"], order),
-    ]
-
-
-def _gru(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> list[Assignment]:
-    """Return the assignments of a GRU; the gates of the archive are r, u, and u is z of Keras."""
-    advice = "Create the layer with these arguments"
-    options = {"reset_after": True, "use_bias": True}
-    require_options(cell, {} if has_norms else options, f"{SOURCE} GRU", advice)
-    n = cell.units
-
-    order = functools.partial(reorder, order=(1, 0), axis=-1)
-
-    def join(gates: Array, candidate: Array) -> Array:
-        return np.concatenate([order(gates), candidate], axis=-1)
-
-    def join_biases(gates: Array, candidate: Array) -> Array:
-        joined = join(gates, candidate)
-        return np.stack([joined, np.zeros_like(joined)])
-
-    def gates_and_candidate(gates: str, candidate: str, *rows: int) -> dict[str, Sizes]:
-        return {f"{prefix}{gates}": (*rows, 2 * n), f"{prefix}{candidate}": (*rows, n)}
-
-    assignments = [
-        Assignment(cell.kernel, gates_and_candidate("W", "Wx", cell.kernel.shape[0]), join),
-        Assignment(cell.recurrent_kernel, gates_and_candidate("U", "Ux", n), join),
-    ]
-    if not has_norms:
-        return [
-            *assignments,
-            Assignment(cell.bias, gates_and_candidate("b", "bx"), join_biases),
-        ]
-    if cell.bias is not None:
-        assignments.append(Assignment(cell.bias, {}, lambda: np.zeros(3 * n)))
-    return [
-        *assignments,
-        Assignment(cell.kernel_norm.bias, {f"{prefix}b": (2 * n,)}, order),
-        Assignment(cell.kernel_candidate_norm.bias, {f"{prefix}bx": (n,)}),
-        *_affine(cell, prefix, ["kernel_norm", "recurrent_norm"], order),
-    ]
-
-
-def _affine(
-    cell: keras.layers.Layer, prefix: str, gated: Collection[str], order: Value
-) -> Iterator[Assignment]:
-    """Yield the assignments of gamma and beta of all slots: s1 and b1, s2 and b2, and so on.
-
-    `gated` are the slots whose columns are several gates. The function `order` reorders them.
+    The gates of an LSTM are i, f, o, c in one array. Those of a GRU are r, u in one array, where u
+    is z of Keras, and the candidate has arrays of its own, whose names end with x.
     """
+    lstm, n = isinstance(cell, keras.layers.LSTMCell), cell.units
+    order, widths = ((0, 1, 3, 2), {"": 4 * n}) if lstm else ((1, 0), {"": 2 * n, "x": n})
+    options = {"use_bias": True} if lstm else {"use_bias": True, "reset_after": True}
+    if lstm or not has_norms:
+        source = f"{SOURCE} {'LSTM' if lstm else 'GRU'}"
+        require_options(cell, options, source, "Create the layer with these arguments")
+
+    def reordered(gates: Array) -> Array:
+        return reorder(gates, order, axis=-1)
+
+    def join(gates: Array, *candidate: Array) -> Array:
+        return np.concatenate([reordered(gates), *candidate], axis=-1)
+
+    def join_biases(*biases: Array) -> Array:
+        joined = join(*biases)
+        return 2 * joined if lstm else np.stack([joined, np.zeros_like(joined)])
+
+    def arrays(name: str, *rows: int) -> dict[str, Sizes]:
+        return {f"{prefix}{name}{end}": (*rows, width) for end, width in widths.items()}
+
+    yield Assignment(cell.kernel, arrays("W", cell.kernel.shape[0]), join)
+    yield Assignment(cell.recurrent_kernel, arrays("U", n), join)
+    if not has_norms:
+        yield Assignment(cell.bias, arrays("b"), join_biases)
+        return
+    if lstm:
+        yield Assignment(cell.bias, arrays("b"), join)
+    elif cell.bias is not None:
+        yield Assignment(cell.bias, {}, lambda: np.zeros(3 * n))
+    yield Assignment(cell.kernel_norm.bias, {f"{prefix}b": (widths[""],)}, reordered)
+    if not lstm:
+        yield Assignment(cell.kernel_candidate_norm.bias, {f"{prefix}bx": (n,)})
     for number, (slot, norm) in enumerate(cell.slot_layers().items(), 1):
+        value = reordered if slot in ("kernel_norm", "recurrent_norm") else np.asarray
         for letter, variable in (("s", norm.gamma), ("b", norm.beta)):
-            name = f"{prefix}{letter}{number}"
-            value = order if slot in gated else np.asarray
-            yield Assignment(variable, {name: tuple(variable.shape)}, value)
+            sizes = tuple(variable.shape)
+            yield Assignment(variable, {f"{prefix}{letter}{number}": sizes}, value)

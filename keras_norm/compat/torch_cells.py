@@ -14,8 +14,7 @@ from keras_norm.compat.equations import (
     require_layer_norms,
     require_options,
 )
-from keras_norm.compat.gate_order import reorder
-from keras_norm.compat.named_weights import Assignment
+from keras_norm.compat.named_weights import Assignment, reorder
 from keras_norm.typing import Array, Config, TensorLike
 
 # Names of a parameter such as "weight_ih" in layer k and direction d (0 forward, 1 backward).

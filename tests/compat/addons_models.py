@@ -5,10 +5,8 @@ import pathlib
 
 import keras
 import numpy as np
-import pytest
 
 import keras_norm
-from keras_norm.compat import load_addons_weights
 
 FEATURES, UNITS = 3, 4
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "addons"
@@ -67,14 +65,3 @@ def create_model():
             keras.layers.Dense(2),
         ]
     )
-
-
-def refusal(layer, weights, error=ValueError, **options):
-    """Return the message, and assert that it has one line and that the layer is unchanged."""
-    before = layer.get_weights()
-    with pytest.raises(error) as refusal:
-        load_addons_weights(layer, weights, **options)
-    for old, new in zip(before, layer.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
-    assert "\n" not in str(refusal.value)
-    return str(refusal.value)

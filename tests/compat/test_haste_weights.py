@@ -1,7 +1,5 @@
 """LayerNormLSTM with the weights of haste's LayerNormLSTM; see record_torch.py."""
 
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ import pytest
 import keras_norm
 from keras_norm.compat import load_haste_weights
 from tests.compat import recorded
-from tests.compat.recorded import FEATURES, UNITS
+from tests.compat.recorded import FEATURES, UNITS, refusal
 
 
 def built(layer):
@@ -42,29 +40,18 @@ def test_the_module_may_have_a_prefix_and_the_target_may_be_a_cell():
     np.testing.assert_allclose(layer(case.x), case.y, rtol=0, atol=1e-5)
 
 
-def check_refusal(layer, state, message):
-    before = layer.get_weights()
-    with pytest.raises(ValueError, match=re.escape(message)):
-        load_haste_weights(layer, state)
-    for old, new in zip(before, layer.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"recurrent_bias": np.ones(12)}, "haste's LayerNormGRU normalizes all three gates"),
         ({"gamma_h": None}, "Missing entries: gamma_h."),
         ({"other": np.ones(3)}, "Entries without a layer: other."),
-        ({"kernel": np.ones((16, 5))}, "transposed"),
-        ({"gamma_h": np.full(UNITS, np.inf)}, "'gamma_h' has NaN or infinite values: 4 of 4"),
-        ({"gamma_h": np.ones(UNITS, "uint8")}, "Received dtype uint8"),
     ],
 )
 def test_a_state_dict_that_does_not_fit_is_refused(changes, message):
     state = recorded.read("haste").state_dict | changes
     state = {name: entry for name, entry in state.items() if entry is not None}
-    check_refusal(built(keras_norm.LayerNormLSTM(UNITS)), state, message)
+    assert message in refusal(load_haste_weights, built(keras_norm.LayerNormLSTM(UNITS)), state)
 
 
 @pytest.mark.parametrize(
@@ -80,4 +67,5 @@ def test_a_state_dict_that_does_not_fit_is_refused(changes, message):
     ],
 )
 def test_a_layer_with_other_equations_is_refused(layer, message):
-    check_refusal(built(layer), recorded.read("haste").state_dict, message)
+    state = recorded.read("haste").state_dict
+    assert message in refusal(load_haste_weights, built(layer), state)

@@ -3,6 +3,7 @@
 `record_addons.py` recorded the files of tests/data/addons.
 """
 
+import functools
 import pickle
 
 import h5py
@@ -20,9 +21,10 @@ from tests.compat.addons_models import (
     addons_weights,
     create_model,
     recorded_outputs,
-    refusal,
 )
+from tests.compat.recorded import refusal
 
+refused = functools.partial(refusal, load_addons_weights)
 FILES = ["model.npz", "model.h5", "weights.h5", "checkpoint", "checkpoint/weights", "saved_model"]
 
 
@@ -57,7 +59,7 @@ def swapped_model():
 
 @pytest.mark.parametrize("name", ["model.h5", "checkpoint", "saved_model"])
 def test_a_file_of_another_model_names_the_first_difference(name):
-    message = refusal(swapped_model(), FOLDER / name)
+    message = refused(swapped_model(), FOLDER / name)
     assert "Weight 0 is the first that differs: old dense/kernel (3, 4), new" in message
 
 
@@ -69,7 +71,7 @@ def test_weights_of_other_names_are_refused(tmp_path):
         file.create_group("rnn").attrs["weight_names"] = names
         for name, weight in zip(names, addons_weights(), strict=True):
             file["rnn"][name] = weight
-    message = refusal(addons_layer(), tmp_path / "old.h5")
+    message = refused(addons_layer(), tmp_path / "old.h5")
     assert "Weight 3 is the first that differs: old cell/kernel_norm/beta (16,), new" in message
 
 
@@ -108,7 +110,7 @@ def write_layers(path):
 )
 def test_a_file_of_another_format_is_refused_and_not_executed(name, write, reason, tmp_path):
     write(tmp_path / name)
-    assert reason in refusal(addons_layer(), tmp_path / name)
+    assert reason in refused(addons_layer(), tmp_path / name)
 
 
 def link_to_another_file(group, other):
@@ -136,7 +138,9 @@ def test_a_weight_in_another_file_is_not_read(store, tmp_path):
         group = file.create_group("rnn")
         group.attrs["weight_names"] = ["kernel"]
         store(group, tmp_path / "other.h5")
-    assert "is stored in another file" in refusal(addons_layer(), tmp_path / "old.h5")
+    assert "is stored in another file" in refusal(
+        load_addons_weights, addons_layer(), tmp_path / "old.h5"
+    )
 
 
 def test_a_checkpoint_of_no_keras_model_is_refused(tmp_path):
@@ -146,7 +150,9 @@ def test_a_checkpoint_of_no_keras_model_is_refused(tmp_path):
         variable = tf.compat.v1.get_variable("kernel", initializer=tf.ones(2))
         session.run(variable.initializer)
         tf.compat.v1.train.Saver().save(session, str(tmp_path / "old"))
-    assert "was not written by a Keras model" in refusal(addons_layer(), tmp_path / "old")
+    assert "was not written by a Keras model" in refusal(
+        load_addons_weights, addons_layer(), tmp_path / "old"
+    )
 
 
 def test_a_missing_file_is_an_os_error(tmp_path):

@@ -57,17 +57,12 @@ def test_ignored_entries_need_no_variable(dense):
         ({"head.b2": np.array(["1", "2", "3"])}, r"'head\.b2' must be .* Received dtype str32\."),
         ({"head.b2": [[1.0], [2.0, 3.0]]}, r"'head\.b2' is not an array: "),
         ({"head.b2": np.ones(3, "int8")}, r"'head\.b2' .* dtype int8\. .* before it was quantized"),
-        ({"head.b2": np.ones(3, "uint8")}, r"Received dtype uint8\."),
         ({"head.b2": np.ones(3, "int64")}, r"Received dtype int64\. .* astype\('float32'\)"),
         ({"head.b2": np.ones(3, bool)}, r"Received dtype bool\."),
         ({"head.b2": np.ones(3, ml_dtypes.float8_e4m3fn)}, r"Received dtype float8_e4m3fn\."),
         (
             {"head.b2": np.array([1.0, np.nan, np.inf])},
             r"'head\.b2' has NaN or infinite values: 2 of 3",
-        ),
-        (
-            {"head.b2": np.array([1.0, -np.inf, 0.0])},
-            r"'head\.b2' has NaN or infinite values: 1 of 3",
         ),
         (
             {"head.b2": np.array([1.0, 1e300, 0.0])},
@@ -133,11 +128,6 @@ def test_nested_dicts_are_flattened():
     assert named_entries(nested, "/", "cell/i") == {"cell/i/kernel": 1.0}
 
 
-def test_a_file_is_read(tmp_path):
-    np.savez(tmp_path / "w.npz", bias=np.ones(2))
-    np.testing.assert_array_equal(named_entries(tmp_path / "w.npz", ".")["bias"], np.ones(2))
-
-
 def test_a_prefix_without_entries_is_refused_with_the_names_that_exist():
     with pytest.raises(ValueError, match=r"prefix 'decoder'\. Received the entries: encoder\.w"):
         named_entries({"encoder": {"w": 1.0}}, ".", "decoder")
@@ -150,16 +140,10 @@ def test_weights_that_are_neither_a_dict_nor_a_file_are_refused():
 
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [("float64", "float64"), ("float32", "float32"), ("float16", "float32"), ("int64", "int64")],
+    [("float64", "float64"), ("float16", "float32"), (ml_dtypes.bfloat16, "float32")],
 )
 def test_half_precision_becomes_float32(dtype, expected):
     assert to_array(np.ones(2, dtype)).dtype == expected
-
-
-def test_bfloat16_becomes_float32():
-    array = to_array(np.array([1.5]).astype(ml_dtypes.bfloat16))
-    assert array.dtype == "float32"
-    np.testing.assert_array_equal(array, [1.5])
 
 
 class FakeTensor:

@@ -54,36 +54,32 @@ def test_the_versions_of_the_libraries_are_recorded():
     assert set(versions) == {"torch", "nemo_toolkit", "haste_pytorch_cpu", "numpy"}
 
 
-@pytest.mark.parametrize("layers", [KERAS, OURS], ids=["keras", "keras_norm"])
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
 class TestRecurrentModules:
-    def test_outputs_equal_those_of_pytorch(self, kind, layers):
-        load_and_check(kind, layers[kind](UNITS, return_sequences=True))
+    def test_a_layer(self, kind):
+        load_and_check(kind, OURS[kind](UNITS, return_sequences=True))
 
-    def test_a_module_without_bias(self, kind, layers):
-        load_and_check(
-            f"{kind}_no_bias", layers[kind](UNITS, return_sequences=True, use_bias=False)
-        )
+    def test_a_module_without_bias(self, kind):
+        options = {"return_sequences": True, "use_bias": False}
+        load_and_check(f"{kind}_no_bias", KERAS[kind](UNITS, **options))
 
-    def test_stacked_layers(self, kind, layers):
-        stack = [layers[kind](UNITS, return_sequences=True) for _ in range(2)]
+    def test_stacked_layers(self, kind):
+        stack = [layers[kind](UNITS, return_sequences=True) for layers in (KERAS, OURS)]
         load_and_check(f"{kind}_stacked", *stack)
 
-    def test_stacked_bidirectional_layers(self, kind, layers):
-        def bidirectional():
-            return keras.layers.Bidirectional(layers[kind](UNITS, return_sequences=True))
+    def test_stacked_bidirectional_layers(self, kind):
+        stack = [layers[kind](UNITS, return_sequences=True) for layers in (OURS, KERAS)]
+        load_and_check(f"{kind}_bidirectional", *map(keras.layers.Bidirectional, stack))
 
-        load_and_check(f"{kind}_bidirectional", bidirectional(), bidirectional())
-
-    def test_a_cell(self, kind, layers):
-        layer = layers[kind](UNITS, return_sequences=True)
+    def test_a_cell(self, kind):
+        layer = OURS[kind](UNITS, return_sequences=True)
         chain(layer)
         case = recorded.read(f"{kind}_cell")
         load_torch_weights(layer.cell, case.state_dict)
         check_outputs(case, [layer])
 
-    def test_a_keras_rnn_of_the_cell(self, kind, layers):
-        cell = layers[kind](UNITS).cell
+    def test_a_keras_rnn_of_the_cell(self, kind):
+        cell = KERAS[kind](UNITS).cell
         load_and_check(kind, keras.layers.RNN(cell, return_sequences=True))
 
 
@@ -164,31 +160,13 @@ class TestWholeModel:
         load_torch_weights(self.modules(model), case.state_dict)
         np.testing.assert_allclose(model(case.x), case.y, rtol=0, atol=1e-5)
 
-    def test_the_state_dict_may_be_a_file(self, model, case, tmp_path):
-        safetensors.numpy.save_file(case.state_dict, tmp_path / "model.safetensors")
-        load_torch_weights(self.modules(model), tmp_path / "model.safetensors")
-        np.testing.assert_allclose(model(case.x), case.y, rtol=0, atol=1e-5)
-
     @pytest.mark.parametrize("prefix", ["module", "module."])
-    def test_the_names_may_have_a_prefix(self, prefix, model, case):
+    def test_a_file_whose_names_have_a_prefix(self, prefix, model, case, tmp_path):
         state = {f"module.{name}": a for name, a in case.state_dict.items()}
-        load_torch_weights(self.modules(model), state | {"epoch": 3}, prefix)
+        safetensors.numpy.save_file(state | {"epoch": np.ones(1)}, tmp_path / "w.safetensors")
+        load_torch_weights(self.modules(model), tmp_path / "w.safetensors", prefix)
         np.testing.assert_allclose(model(case.x), case.y, rtol=0, atol=1e-5)
 
     def test_one_module_is_loaded_by_its_prefix(self, model, case):
         load_torch_weights(model.layers[-1], case.state_dict, "head")
         np.testing.assert_array_equal(model.layers[-1].bias, case.state_dict["head.bias"])
-
-    def test_a_module_without_a_layer_is_named(self, model, case):
-        modules = self.modules(model)
-        del modules["head"]
-        with pytest.raises(ValueError, match=r"Entries without a layer: head\.weight, head\.bias"):
-            load_torch_weights(modules, case.state_dict)
-
-    def test_no_layer_changes_if_the_last_does_not_fit(self, model, case):
-        before = model.get_weights()
-        case.state_dict["head.bias"] = np.ones(4)
-        with pytest.raises(ValueError, match=r"'head\.bias' must have the shape \(3,\)"):
-            load_torch_weights(self.modules(model), case.state_dict)
-        for old, new in zip(before, model.get_weights(), strict=True):
-            np.testing.assert_array_equal(old, new)
