@@ -1,5 +1,7 @@
 """Keras models for the tests of `convert` and `to_keras`."""
 
+import functools
+
 import keras
 import numpy as np
 
@@ -30,8 +32,9 @@ def sequential(*layers, **options):
     return randomize(keras.Sequential([inputs, keras.layers.Masking(), *layers], **options))
 
 
+@functools.cache
 def nested():
-    """Build a model with every container whose layers are converted."""
+    """Build a model with every container whose layers are converted; no test changes it."""
     inputs = keras.Input((None, FEATURES), name="x")
     lstm = keras.layers.LSTM(4, return_sequences=True, dropout=0.1, name="lstm")
     x = keras.layers.Bidirectional(lstm, name="both")(inputs)
