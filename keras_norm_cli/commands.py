@@ -10,7 +10,7 @@ import shutil
 import rich.console
 
 from keras_norm.conversion.convert import convert as convert_model
-from keras_norm.export.checks.array_files import read_inputs
+from keras_norm.export.checks.array_files import read_arrays
 from keras_norm.export.checks.check import check as check_model
 from keras_norm.export.checks.compare_versions import compare_versions
 from keras_norm.export.checks.subject import file_size
@@ -60,7 +60,7 @@ def export(args: argparse.Namespace) -> None:
         require("serving")
     model = load_model(args.model)
     options = {name: getattr(args, name) for name in EXPORT_OPTIONS}
-    options["samples"] = read_inputs(args.samples, input_specs(model)) if args.samples else None
+    options["samples"] = read_arrays(args.samples) if args.samples else None
     options["overwrite"] = args.force
     created = missing_folders(folder)
     replaced = {name for name, target in targets.items() if target.exists()}
@@ -138,7 +138,7 @@ def recalibrate(args: argparse.Namespace) -> None:
     """
     model = load_model(args.model)
     specs = input_specs(model)
-    arrays = read_samples(specs, read_inputs(args.data, specs)).arrays
+    arrays = read_samples(specs, read_arrays(args.data)).arrays
     batches = recalibrate_model(model, pack_inputs(model, arrays))
     with staged(args.to) as file:
         model.save(file)
@@ -172,7 +172,7 @@ def inspect(args: argparse.Namespace) -> None:
     """
     model = load_model(args.model)
     specs = input_specs(model)
-    samples = read_samples(specs, read_inputs(args.data, specs)) if args.data else None
+    samples = read_samples(specs, read_arrays(args.data)) if args.data else None
     rich.console.Console().print(*to_rich(summary_tables(model, samples)), sep="\n")
 
 

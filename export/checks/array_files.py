@@ -2,43 +2,15 @@
 
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import TypeAlias
 
 import numpy as np
 
 from keras_norm.export.golden_cases.artifact import require_arrays
 from keras_norm.export.printable import printable
-from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, Arrays
 
-Path: TypeAlias = str | os.PathLike[str]
 
-
-def read_inputs(path: Path, specs: Mapping[str, TensorSpec]) -> Arrays:
-    """Read a model's inputs from a .npz file, or its one input from a .npy file.
-
-    Args:
-        path: the file.
-        specs: input specs by input name.
-
-    Raises:
-        OSError, ValueError: `read_arrays` cannot read the file.
-        ValueError: the file has one array, but the model has several inputs.
-    """
-    loaded = read_arrays(path)
-    if isinstance(loaded, dict):
-        return loaded
-    if len(specs) > 1:
-        names = ", ".join(f"{name}=..." for name in specs)
-        raise ValueError(
-            f"{path} has one array, but the model has {len(specs)} inputs. Write a .npz file: "
-            f"numpy.savez(file, {names})."
-        )
-    return dict.fromkeys(specs, loaded)
-
-
-def read_arrays(path: Path) -> Arrays | Array:
+def read_arrays(path: str | os.PathLike[str]) -> Arrays | Array:
     """Read the arrays of a .npz file by name, or the array of a .npy file.
 
     Pickled objects are refused, so reading a file executes no code from it.

@@ -82,7 +82,7 @@ def run_batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
     for rows, case in part.samples.batches(size):
         batch = Batch(rows, case, run(case.inputs), labels)
         if part.labels is not None and not labels:
-            labels = read_labels(part.labels, batch.row_outputs, part.samples.count)
+            labels = read_labels(part.labels, batch.row_outputs)
             batch = dataclasses.replace(batch, part_labels=labels)
         yield batch
 
@@ -196,6 +196,6 @@ def _add_changes(found: ArtifactMeasurements, batch: Batch, outputs: Arrays) -> 
         if other is None or kind == "text" or not own.size:
             continue
         if (own.shape, kind) == (other.shape, kind_of(other)):
-            two = (y[: batch.count] for y in (own, other))
+            before, after = (y[: batch.count] for y in (own, other))
             changes = found.changes.setdefault(name, PredictionChanges(name))
-            changes.add(*two, batch.labels.get(name))
+            changes.add(before, after, batch.labels.get(name))

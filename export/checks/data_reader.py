@@ -4,16 +4,17 @@ import dataclasses
 import itertools
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 import keras
 import numpy as np
 
-from keras_norm.export.checks.array_files import read_arrays, read_inputs
+from keras_norm.export.checks.array_files import read_arrays
+from keras_norm.export.compare.labels import Labels
 from keras_norm.export.compare.samples import Samples, read_samples
 from keras_norm.export.signature import TensorSpec
-from keras_norm.typing import Array, Arrays, Nest, TensorLike
+from keras_norm.typing import Nest
 
 # Maximum number of samples in a part of the data. A part fits in memory, and training mode runs a
 # part as one batch. For a batch of 1,024 rows, the standard error of the mean is 0.03 standard
@@ -26,9 +27,6 @@ FIRST = 32
 # The user's data or labels: arrays, files, a `tf.data.Dataset` or a `keras.utils.PyDataset`; see
 # `Data`.
 DataLike: TypeAlias = Any
-# Labels with one row for each sample: a dict by output name, a tuple in the order of the outputs,
-# or an array for a single output.
-Labels: TypeAlias = Arrays | tuple[Array, ...] | Array | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,13 +35,13 @@ class Part:
 
     Attributes:
         samples: the inputs.
-        labels: arrays by output name, one array for one output, or None.
+        labels: arrays by name or position of the output; None without labels.
         source: name of the data file, if samples are numbered in each file; "" if they are numbered
             over all data.
     """
 
     samples: Samples
-    labels: Labels = None
+    labels: Labels | None = None
     source: str = ""
 
 
@@ -80,27 +78,27 @@ class Data:
     ) -> None:
         self.specs, self.data, self.labels = specs, data, labels
         self.ordered = ordered
-        self.files = None if _is_texts(specs, data) else _files(data)
-        if self.files is not None:
-            self.label_files = None if labels is None else _files(labels)
-            if labels is not None and len(self.label_files or ()) != len(self.files):
-                received = type(labels).__name__
-                if self.label_files is not None:
-                    received = f"{len(self.label_files)} file(s)"
+        self.files = None if _is_texts(specs, data) else _read_paths(data)
+        self.label_files = None if self.files is None else _read_paths(labels)
+        if self.files is not None and labels is not None:
+            received = type(labels).__name__
+            if self.label_files is not None:
+                received = f"{len(self.label_files)} file(s)"
+            if len(self.label_files or ()) != len(self.files):
                 raise ValueError(
                     f"Give one file of labels for each of the {len(self.files)} files of data. "
                     f"Received: {received}."
                 )
-        elif _is_batched(data):
+        elif _is_dataset(data):
+            name = type(data).__name__
             if labels is not None:
                 raise ValueError(
-                    f"The labels of a {type(data).__name__} are the y of its batches (x, y). "
-                    "Do not give labels=."
+                    f"The labels of a {name} are the y of its batches (x, y). Do not give labels=."
                 )
-            if _is_infinite(data):
-                raise ValueError(
-                    f"The {type(data).__name__} is infinite. Limit it, for example by take(n)."
-                )
+            is_keras = isinstance(data, keras.utils.PyDataset)
+            # -1 is tf.data.INFINITE_CARDINALITY
+            if data.num_batches is None if is_keras else data.cardinality() == -1:
+                raise ValueError(f"The {name} is infinite. Limit it, for example by take(n).")
         elif isinstance(labels, str | os.PathLike):
             raise ValueError(
                 f"labels is the path {labels}, but the data are arrays. Give labels as arrays: "
@@ -110,13 +108,12 @@ class Data:
     def __iter__(self) -> Iterator[Part]:
         count = 0
         for source, x, y in self._read():
-            first = 0 if source else count
-            if not self.ordered and len(self.specs) > 1:
-                _require_names("inputs", x)
-            samples = read_samples(self.specs, x, first)
+            if not self.ordered:
+                _require_names("inputs", isinstance(x, list | tuple) and len(self.specs) > 1)
+            samples = read_samples(self.specs, x, first=0 if source else count)
             labels = _read_labels(y, samples.count)
             if not self.ordered:
-                _require_names("outputs", labels)
+                _require_names("outputs", labels is not None and len(labels) > 1 and 0 in labels)
             for part in _split(samples, labels, source):
                 count += part.samples.count
                 yield part
@@ -127,32 +124,30 @@ class Data:
         The samples come from the first parts of the data. There are at least `FIRST` samples,
         unless the data end or the shape changes.
         """
-        found: list[Part] = []
-        for part in self:
-            if found and _row_shapes(part) != _row_shapes(found[0]):
-                break
-            found.append(part)
-            if sum(part.samples.count for part in found) >= FIRST:
-                break
-        if not found:
+        parts = iter(self)
+        first = next(parts, None)
+        if first is None:
             raise ValueError("The data have no samples. Give at least one sample.")
-        joined = {
-            name: np.concatenate([part.samples.arrays[name] for part in found])
-            for name in self.specs
-        }
-        return dataclasses.replace(found[0].samples, arrays=joined), found[0]
+        samples = first.samples
+        while samples.count < FIRST and (part := next(parts, None)) is not None:
+            added = part.samples.arrays
+            if any(added[name].shape[1:] != a.shape[1:] for name, a in samples.arrays.items()):
+                break
+            joined = {n: np.concatenate([a, added[n]]) for n, a in samples.arrays.items()}
+            samples = dataclasses.replace(samples, arrays=joined)
+        return samples, first
 
     def _read(self) -> Iterator[tuple[str, DataLike, DataLike]]:
+        """Yield (source, inputs, labels) of each file or batch, or of all arrays."""
         if self.files is not None:
-            several = len(self.files) > 1
             names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
                 y = None if self.label_files is None else read_arrays(self.label_files[k])
                 # If two files have the same name, the report shows their whole paths.
                 name = file.name if names.count(file.name) == 1 else str(file)
-                yield name if several else "", read_inputs(file, self.specs), y
-        elif _is_batched(self.data):
-            for batch in _batches(self.data):
+                yield name if len(names) > 1 else "", read_arrays(file), y
+        elif _is_dataset(self.data):
+            for batch in _read_batches(self.data):
                 x, y, _ = keras.utils.unpack_x_y_sample_weight(batch)
                 yield "", x, y
         else:
@@ -172,32 +167,26 @@ def _is_texts(specs: Mapping[str, TensorSpec], data: DataLike) -> bool:
     )
 
 
-def _files(data: DataLike) -> list[pathlib.Path] | None:
+def _read_paths(data: DataLike) -> list[pathlib.Path] | None:
     """Return the paths if the data are one path or a list of paths, else None."""
-    if isinstance(data, str | os.PathLike):
-        return [pathlib.Path(data)]
-    if isinstance(data, Sequence) and data and all(isinstance(d, str | os.PathLike) for d in data):
-        return [pathlib.Path(path) for path in data]
-    return None
+    paths = [data] if isinstance(data, str | os.PathLike) else data
+    is_list = isinstance(paths, list | tuple) and bool(paths)
+    if not is_list or not all(isinstance(path, str | os.PathLike) for path in paths):
+        return None
+    return [pathlib.Path(path) for path in paths]
 
 
-def _is_infinite(data: DataLike) -> bool:
-    if isinstance(data, keras.utils.PyDataset):
-        return data.num_batches is None
-    return bool(data.cardinality() == -1)  # -1 is tf.data.INFINITE_CARDINALITY
-
-
-def _is_batched(data: DataLike) -> bool:
+def _is_dataset(data: DataLike) -> bool:
     return isinstance(data, keras.utils.PyDataset) or hasattr(data, "as_numpy_iterator")
 
 
-def _batches(data: DataLike) -> Iterator[Nest]:
+def _read_batches(data: DataLike) -> Iterator[Nest]:
     if isinstance(data, keras.utils.PyDataset):
         return (data[k] for k in range(data.num_batches))
     return iter(data.as_numpy_iterator())
 
 
-def _split(samples: Samples, labels: Labels, source: str) -> Iterator[Part]:
+def _split(samples: Samples, labels: Labels | None, source: str) -> Iterator[Part]:
     """Split samples and labels into parts of equal size, small enough to fit in memory.
 
     A part has at most `PART` samples. The parts are equal because a small last part would have
@@ -208,57 +197,34 @@ def _split(samples: Samples, labels: Labels, source: str) -> Iterator[Part]:
     for start, end in itertools.pairwise(bounds):
         arrays = {name: array[start:end] for name, array in samples.arrays.items()}
         cut = dataclasses.replace(samples, arrays=arrays, first=samples.first + start)
-        yield Part(cut, _select_rows(labels, slice(start, end)), source)
+        rows = None if labels is None else {name: y[start:end] for name, y in labels.items()}
+        yield Part(cut, rows, source)
 
 
-def _require_names(what: str, arrays: DataLike) -> None:
-    if isinstance(arrays, list | tuple):
-        raise ValueError(
-            f"The {what} of a file have no order. Give a dict of arrays by name. "
-            f"Received: {type(arrays).__name__}."
-        )
+def _require_names(what: str, have_no_names: bool) -> None:
+    if have_no_names:
+        raise ValueError(f"The {what} of a file have no order. Give a dict of arrays by name.")
 
 
-def _read_labels(labels: DataLike, count: int) -> Labels:
-    """Convert labels to arrays and check that each array has one row for each sample."""
+def _read_labels(labels: DataLike, count: int) -> Labels | None:
+    """Convert labels to arrays, and check that each array has one row for each sample.
+
+    A list has one array for each output, as in `Model.fit`, if each element has a row for each
+    sample. A list of `count` elements has the rows of one output. A tuple has no rows: datasets
+    give the labels of several outputs as a tuple.
+    """
     if labels is None:
         return None
-    if isinstance(labels, Mapping):
-        return {name: _to_label_array(array, count) for name, array in labels.items()}
-    if _has_array_per_output(labels, count):
-        return tuple(_to_label_array(array, count) for array in labels)
-    return _to_label_array(labels, count)
-
-
-def _to_label_array(labels: TensorLike, count: int) -> Array:
-    """Convert the labels of one output to an array, and check its number of rows."""
-    array = np.asarray(labels)
-    if array.shape[:1] != (count,):
-        raise ValueError(
-            f"Labels need one row for each of the {count} samples. Received shape {array.shape}."
-        )
-    return array
-
-
-def _has_array_per_output(labels: DataLike, count: int) -> bool:
-    """Check whether labels are a list with one array for each output, as in `Model.fit`.
-
-    A list of `count` entries could also hold the rows of a single output, so this function returns
-    False for it. A tuple has no rows: datasets give the labels of several outputs as a tuple.
-    """
-    return (
-        isinstance(labels, list | tuple)
-        and (isinstance(labels, tuple) or len(labels) != count)
-        and all(np.ndim(array) > 0 and len(array) == count for array in labels)
-    )
-
-
-def _select_rows(labels: Labels, rows: slice) -> Labels:
-    cut: Labels = None
-    if labels is not None:
-        cut = keras.tree.map_structure(lambda y: y[rows], labels)
-    return cut
-
-
-def _row_shapes(part: Part) -> dict[str, tuple[int, ...]]:
-    return {name: array.shape[1:] for name, array in part.samples.arrays.items()}
+    if not isinstance(labels, Mapping):
+        is_list = isinstance(labels, tuple) or (isinstance(labels, list) and len(labels) != count)
+        if not is_list or any(np.ndim(y) == 0 or len(y) != count for y in labels):
+            labels = [labels]
+        labels = dict(enumerate(labels))
+    arrays = {name: np.asarray(array) for name, array in labels.items()}
+    for array in arrays.values():
+        if array.shape[:1] != (count,):
+            raise ValueError(
+                f"Labels need one row for each of the {count} samples. "
+                f"Received shape {array.shape}."
+            )
+    return arrays

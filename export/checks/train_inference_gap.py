@@ -87,8 +87,8 @@ class GapMeter:
                 found = self._differences.setdefault((name, rows), _Difference())
                 found.add(_measure_difference(y, training[name]))
         for name, y in (labels or {}).items():
-            two = (outputs[name][: len(y)] for outputs in (inference, training))
-            self._metrics.setdefault(name, PredictionChanges(name)).add(*two, y)
+            before, after = (outputs[name][: len(y)] for outputs in (inference, training))
+            self._metrics.setdefault(name, PredictionChanges(name)).add(before, after, y)
 
     def _run(self, inputs: Arrays, training: bool) -> Arrays:
         """Return the outputs of the clone, by the output names of the model."""

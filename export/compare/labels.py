@@ -1,15 +1,20 @@
 """Validate the user's labels."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 
 from keras_norm.export.compare.arrays import kind_of
-from keras_norm.typing import Array, Arrays, TensorLike
+from keras_norm.typing import Array, Arrays
+
+# Labels with one row for each sample, by output name; or by position (0, 1, ...) of the output, if
+# the user gave no names.
+Labels: TypeAlias = Mapping[str | int, Array]
 
 
-def read_labels(labels: TensorLike, outputs: Arrays, count: int) -> Arrays:
-    """Validate that the user's labels fit a model's outputs, and return them as arrays.
+def read_labels(labels: Labels, outputs: Arrays) -> Arrays:
+    """Validate that the user's labels fit a model's outputs, and return them by output name.
 
     The dtype of the labels decides the metric:
 
@@ -22,13 +27,8 @@ def read_labels(labels: TensorLike, outputs: Arrays, count: int) -> Arrays:
     - Float labels: mean squared error.
 
     Args:
-        labels: arrays (samples, ...) by output name; or a tuple of arrays in the outputs' order; or
-            one array for a model with one output.
-        outputs: the model's outputs with a row for each sample, by name.
-        count: number of samples.
-
-    Returns:
-        The labels by output name.
+        labels: arrays (samples, ...).
+        outputs: the model's outputs with a row for each row of a batch, by name.
 
     Raises:
         ValueError: names, shapes, dtypes or classes that do not fit, NaN or infinity.
@@ -40,24 +40,22 @@ def read_labels(labels: TensorLike, outputs: Arrays, count: int) -> Arrays:
             "output. Give no labels."
         )
     names = ", ".join(repr(name) for name in outputs)
-    if isinstance(labels, tuple) and len(labels) == len(outputs):
-        labels = dict(zip(outputs, labels, strict=True))
-    if not isinstance(labels, Mapping):
-        if len(outputs) != 1:
+    if 0 in labels:
+        if len(labels) != len(outputs):
             raise ValueError(
                 f"The model has {len(outputs)} outputs: give labels by name ({names}), as a dict "
-                f"of arrays or a .npz file. Received: {type(labels).__name__}."
+                f"of arrays or a .npz file. Received: {len(labels)} array(s)."
             )
-        labels = {next(iter(outputs)): labels}
+        labels = dict(zip(outputs, labels.values(), strict=True))
     if not labels or not set(labels) <= set(outputs):
-        received = ", ".join(repr(name) for name in labels) or "nothing"
+        received = ", ".join(map(repr, labels)) or "nothing"
         raise ValueError(
             f"The names of the labels must be names of outputs: {names}. Received: {received}."
         )
-    arrays = {name: np.asarray(labels[name]) for name in labels}
-    for name, array in arrays.items():
-        _require_fit(name, array, outputs[name], count)
-    return arrays
+    found = {str(name): array for name, array in labels.items()}
+    for name, array in found.items():
+        _require_fit(name, array, outputs[name])
+    return found
 
 
 def are_indices(labels: Array, output: Array) -> bool:
@@ -65,20 +63,15 @@ def are_indices(labels: Array, output: Array) -> bool:
     return labels.ndim == output.ndim - 1 and output.shape[-1] > 1
 
 
-def _require_fit(name: str, labels: Array, output: Array, count: int) -> None:
+def _require_fit(name: str, labels: Array, output: Array) -> None:
     if labels.dtype.kind not in "biuf":
         raise ValueError(f"Labels of output {name!r} must be numbers. Received: {labels.dtype}.")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"Labels of output {name!r} must be finite. Received NaN or infinity.")
-    if labels.shape[:1] != (count,):
-        raise ValueError(
-            f"Labels of output {name!r} need one row for each of the {count} samples. "
-            f"Received shape {labels.shape}."
-        )
     shape, whole = output.shape[1:], labels.dtype.kind != "f"
     fitting = [shape, shape[:-1]] if whole or shape[-1:] == (1,) else [shape]
     if labels.shape[1:] not in fitting:
-        wanted = " or ".join(str((count, *s)) for s in fitting)
+        wanted = " or ".join(str((len(labels), *s)) for s in fitting)
         raise ValueError(
             f"Labels of output {name!r} must have the shape {wanted}. Received {labels.shape}."
         )

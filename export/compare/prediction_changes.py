@@ -128,8 +128,11 @@ class PredictionChanges:
         if self._metric is not None:
             is_error = self._metric == "mean squared error"
             sums, size = (self._sums, values) if is_error else (counts.sums, counts.predictions)
-            before, after = (float(sums[name] / (size or 1)) for name in ("before", "after"))
-            metrics = tuple(Metric(self.output, self._metric, value) for value in (before, after))
+            before, after = (
+                Metric(self.output, self._metric, float(sums[name] / (size or 1)))
+                for name in ("before", "after")
+            )
+            metrics = before, after
         pairs = sorted(counts.pairs.items(), key=lambda item: (-item[1], item[0]))
         return OutputChange(
             output=self.output,

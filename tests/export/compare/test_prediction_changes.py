@@ -12,7 +12,7 @@ SCORES = np.array([[0.9, 0.1, 0.0], [0.2, 0.7, 0.1], [0.3, 0.3, 0.4], [0.6, 0.3,
 def compare(before, after, labels=None):
     """Compare all rows in one batch, and each row in a batch; return the equal results."""
     if labels is not None:
-        labels = read_labels({"y": np.asarray(labels)}, {"y": before}, len(before))["y"]
+        labels = read_labels({"y": np.asarray(labels)}, {"y": before})["y"]
     whole, by_row = PredictionChanges("y"), PredictionChanges("y")
     whole.add(before, after, labels, range(len(before)))
     for k in range(len(before)):
