@@ -10,7 +10,15 @@ from keras_norm.export.checks.train_inference_gap import moving_statistics
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.input_sizes import measure_input_sizes
 from keras_norm.export.model.lost_masks import lost_masks
-from keras_norm.export.report.tables import Cell, Column, Paragraph, Table, paragraph
+from keras_norm.export.report.tables import (
+    Cell,
+    Column,
+    Paragraph,
+    Row,
+    Table,
+    number_columns,
+    paragraph,
+)
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
@@ -70,7 +78,7 @@ def summary_tables(
         yield from _tables_of_input_sizes(model, samples)
 
 
-def _row(path: str, layer: keras.Layer) -> tuple[str | Cell, ...]:
+def _row(path: str, layer: keras.Layer) -> Row:
     epsilon = getattr(layer, "epsilon", None)
     known = "-" if epsilon is None else f"{epsilon:g}"
     titled = Cell((path, type(layer).__name__))
@@ -87,9 +95,7 @@ def _tables_of_input_sizes(model: keras.Model, samples: Samples) -> Iterator[Par
         "Size of x at a timestep, which a norm of W x removes",
         (
             Column("layer, and its norm", "path", 38),
-            Column("5 % are below", "number"),
-            Column("5 % are above", "number"),
-            Column("deviation / mean", "number"),
+            *number_columns("5 % are below", "5 % are above", "deviation / mean"),
         ),
         tuple(
             (

@@ -3,7 +3,15 @@
 import dataclasses
 from collections.abc import Callable
 
-from keras_norm.export.report.tables import Cell, Column, Table, group_by_item, number
+from keras_norm.export.report.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    group_by_item,
+    number,
+    number_columns,
+)
 from keras_norm.export.results.artifact_result import readable_size
 from keras_norm.export.results.check_result import CheckResult, LayerStatistics
 
@@ -23,7 +31,7 @@ def metrics_table(report: CheckResult) -> Table:
         for name, values in subjects
         if values
     )
-    columns = (Column(f"{output}: {name}", "number") for output, name in own)
+    columns = number_columns(*(f"{output}: {name}" for output, name in own))
     return Table("Metrics, on the labels", (Column("", "name"), *columns), tuple(rows))
 
 
@@ -65,7 +73,7 @@ def costs_table(report: CheckResult) -> Table:
     batches = sorted({batch for _, cost in known for batch, _ in cost.latency})
     own = report.keras.cost
     weights, reference = (own.size, dict(own.latency)) if own else (None, {})
-    rows = []
+    rows: list[Row] = []
     for result, cost in known:
         is_file, times = result is not report.keras, dict(cost.latency)
         size = Cell("-" if cost.size is None else readable_size(cost.size))
@@ -87,9 +95,9 @@ def costs_table(report: CheckResult) -> Table:
     columns = (
         Column("artifact", "name", 28),
         Column("precision", view="page"),
-        Column("size", "number"),
+        *number_columns("size"),
         Column("arena", "number", view=arena),
-        *(Column(f"ms, batch {batch}", "number") for batch in batches),
+        *number_columns(*(f"ms, batch {batch}" for batch in batches)),
         Column("kinds of op", "number", view="text"),
     )
     return Table(
@@ -106,9 +114,8 @@ def costs_table(report: CheckResult) -> Table:
 
 def gap_table(report: CheckResult) -> Table:
     """Make the table of the train/inference gap of every output."""
-    names = "worst abs", "mean abs", "largest output"
     rows = ((x.output, *map(number, (x.worst, x.mean, x.scale))) for x in report.gap.outputs)
-    columns = (Column("output", "name"), *(Column(name, "number") for name in names))
+    columns = Column("output", "name"), *number_columns("worst abs", "mean abs", "largest output")
     return Table("Train/inference gap, dropout off", columns, tuple(rows))
 
 
@@ -135,10 +142,8 @@ def layers_table(
         rows.append((Cell(layer.path, note=layer.note), *cells))
     columns = (
         Column("batch normalization", "path", 38),
-        Column("means, in sd", "number", 6),
-        Column("variances, factor", "number", 10),
-        Column("updates", "number"),
-        Column("timesteps trained", "number", 9),
+        *number_columns("means, in sd", width=6),
+        *number_columns("variances, factor", "updates", "timesteps trained", width=10),
         Column("by timestep", view="page"),
     )
     return Table(

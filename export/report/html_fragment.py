@@ -116,9 +116,9 @@ def _cell(cell: str | Cell, table: Table, k: int) -> str:
 
 def _bar(used: float) -> str:
     """Draw the share of a tolerance on a logarithmic bar with the limit in the middle."""
-    from keras_norm.export.report.plots import color_level
+    from keras_norm.export.report.plots import color_levels
 
-    level = color_level(used)
+    level = float(color_levels(used, 1.0))
     beyond = "beyond" if level > 1 else ""
     return f'<div class="meter"><i class="{beyond}" style="width: {50 * level:.0f}%"></i></div>'
 

@@ -4,7 +4,16 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from keras_norm.export.report.tables import Cell, Column, Table, group_by_item, number, rounded_up
+from keras_norm.export.report.tables import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    group_by_item,
+    number,
+    number_columns,
+    rounded_up,
+)
 from keras_norm.export.results.artifact_result import readable_share
 from keras_norm.export.results.check_result import CheckResult
 from keras_norm.export.results.output_comparison import (
@@ -17,20 +26,19 @@ QUANTIZED_ABOUT = (
     '"Changed": predictions that differ from the Keras model\'s. "Rms / sd": root mean square of '
     "the error, as a share of the output's standard deviation"
 )
-ARTIFACT, VALUE = Column("artifact", "name", 17), {"kind": "number", "width": 7}
-FIRST = (Column("", "word", 4), ARTIFACT, Column("output", "output", 14))
+FIRST = Column("", "word", 4), Column("artifact", "name", 17), Column("output", "output", 14)
 EXACT = (
+    *FIRST,
     Column("tolerance used", "used", view="page"),
-    Column("needs atol", **VALUE),
-    Column("worst abs", **VALUE),
-    Column("worst rel", **VALUE),
+    *number_columns("needs atol", "worst abs", "worst rel", width=7),
     Column("where"),
 )
 QUANTIZED = (
-    Column("changed", "number"),
-    Column("rms / sd", **VALUE),
+    *FIRST,
+    *number_columns("changed"),
+    *number_columns("rms / sd", width=6),
     Column("limit used", "used", view="page"),
-    Column("worst abs", **VALUE),
+    *number_columns("worst abs", width=7),
     Column("where"),
 )
 
@@ -57,7 +65,7 @@ class OutputRow:
         return self.result.comparisons[self.result.worst_case]
 
     @property
-    def cells(self) -> tuple[str | Cell, ...]:
+    def cells(self) -> Row:
         """The cells of the row."""
         result, worst = self.result, self.worst
         verdict = "pass" if result.passed else "fail"
@@ -121,7 +129,7 @@ def output_tables(report: CheckResult) -> list[Table]:
     tables = (
         Table(
             "Outputs, compared with the Keras model in inference mode",
-            FIRST + EXACT,
+            EXACT,
             exact,
             '"Tolerance used" is the worst |difference| / (atol + rtol |expected|), on a '
             'logarithmic bar with the limit in the middle. "Needs atol" is the smallest absolute '
@@ -129,7 +137,7 @@ def output_tables(report: CheckResult) -> list[Table]:
         ),
         Table(
             f"Quantized files, compared with the Keras model on {report.samples} samples",
-            FIRST + QUANTIZED,
+            QUANTIZED,
             quantized,
             f'{QUANTIZED_ABOUT}. "Limit used" is the largest over all test inputs, on a '
             "logarithmic bar with the limit in the middle.",

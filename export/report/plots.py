@@ -128,7 +128,7 @@ def draw_distances(layer: LayerStatistics) -> str:
     return _png(colors(np.clip([limits], 0.0, 2.0)))
 
 
-def color_levels(difference: np.ndarray, allowed: float) -> np.ndarray:
+def color_levels(difference: np.ndarray | float, allowed: float) -> np.ndarray:
     """Convert differences to color levels: 0 for equal values, 1 for the tolerance, 2 far above.
 
     Args:
@@ -143,11 +143,6 @@ def color_levels(difference: np.ndarray, allowed: float) -> np.ndarray:
         decades = np.log10(np.nan_to_num(np.divide(difference, allowed), nan=np.inf))
     level = np.clip(1.0 + decades / np.where(decades > 0, UP, DOWN), FAINTEST, 2.0)
     return np.where(difference == 0, 0.0, level)
-
-
-def color_level(share: float) -> float:
-    """Return the color level of a difference that is this share of the tolerance."""
-    return float(color_levels(np.array(share), 1.0))
 
 
 def colors(level: np.ndarray) -> np.ndarray:
@@ -176,7 +171,7 @@ def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
         lower, upper = bounds[k - 1]
         # The tolerance may lie inside a bin. The lower bound of the bin sets its color, so that a
         # bin with passing values does not look failed.
-        level = color_levels(np.array(lower or upper / 10), allowed)
+        level = color_levels(lower or upper / 10, allowed)
         red, green, blue, alpha = colors(level).tolist()
         label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")
         color = f"rgb({red} {green} {blue} / {alpha / 255:.2f})"

@@ -49,6 +49,9 @@ class Cell:
     image: str = ""
 
 
+Row = tuple[str | Cell, ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class Table:
     """A table.
@@ -62,7 +65,7 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[str | Cell, ...], ...]
+    rows: tuple[Row, ...]
     about: str = ""
 
 
@@ -84,6 +87,11 @@ class Paragraph:
 def paragraph(text: str, style: str = "", space: bool = False) -> Paragraph:
     """Make a paragraph of one style."""
     return Paragraph(((text, style),), space=space)
+
+
+def number_columns(*names: str, width: int | None = None) -> tuple[Column, ...]:
+    """Make columns of numbers, with headings that a terminal wraps at the width."""
+    return tuple(Column(name, "number", width) for name in names)
 
 
 BLANK = paragraph("")  # an empty line in a terminal

@@ -4,7 +4,17 @@ from collections.abc import Iterator
 
 from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.report import Printed
-from keras_norm.export.report.tables import BLANK, Cell, Column, Paragraph, Table, number, paragraph
+from keras_norm.export.report.tables import (
+    BLANK,
+    Cell,
+    Column,
+    Paragraph,
+    Row,
+    Table,
+    number,
+    number_columns,
+    paragraph,
+)
 from keras_norm.export.results.version_comparison import OutputChange, VersionComparison
 
 # Maximum numbers of rows in two tables: pairs of an old and a new class, and changed predictions.
@@ -53,14 +63,14 @@ class VersionReport(Printed, VersionComparison):
 
 def _class_changes(output: OutputChange) -> Table:
     shown, others = output.class_changes[:CLASS_CHANGES], output.class_changes[CLASS_CHANGES:]
-    rows = [(f"{c.before:g}", f"{c.after:g}", str(c.count)) for c in shown]
+    rows: list[Row] = [(f"{c.before:g}", f"{c.after:g}", str(c.count)) for c in shown]
     if others:
         rows.append(("others", "", str(sum(change.count for change in others))))
-    return Table("", _number_columns("old", "new", "predictions"), tuple(rows))
+    return Table("", number_columns("old", "new", "predictions"), tuple(rows))
 
 
 def _largest_changes(output: OutputChange) -> Table:
-    rows = []
+    rows: list[Row] = []
     for change in output.largest_changes[:SHOWN]:
         where = ", ".join(f"{axis} {index}" for axis, index in change.where)
         label = "-" if change.label is None else f"{change.label:.4g}"
@@ -70,9 +80,5 @@ def _largest_changes(output: OutputChange) -> Table:
             style = "pass" if change.after == change.label else style
             style = "fail" if change.before == change.label else style
         rows.append((where, *(Cell(value, style) for value in values)))
-    columns = _number_columns("old", "new", "label", "outputs differ by")
+    columns = number_columns("old", "new", "label", "outputs differ by")
     return Table("", (Column("where"), *columns), tuple(rows))
-
-
-def _number_columns(*names: str) -> tuple[Column, ...]:
-    return tuple(Column(name, "number") for name in names)
