@@ -84,14 +84,12 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	rm -rf build/mypy && mkdir -p $(MYPY_TREE)
 	ln -s $(CURDIR)/keras_norm/* $(CURDIR)/export $(MYPY_TREE)/
-	ln -s $(CURDIR)/keras_norm_cli $(CURDIR)/keras_norm_verify.py build/mypy/
-	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -p keras_norm_cli -m keras_norm_verify
+	ln -s $(CURDIR)/keras_norm_cli $(CURDIR)/keras_norm_verify build/mypy/
+	cd build/mypy && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/setup.cfg -p keras_norm -p keras_norm_cli -p keras_norm_verify
 
-# Writes keras_norm/__init__.pyi from the signatures of the public classes, and keras_norm_verify.py from
-# the package export/golden_cases.
+# Writes keras_norm/__init__.pyi from the signatures of the public classes.
 stubs: $(STAMP)
 	$(BIN)/python -m tests.stubs
-	$(BIN)/python -m tests.standalone_verifier
 
 # Exports and checks random models; fails if a model fails, or if the time is too short for all models.
 # Change the options with, for example, FUZZ="--seed 300 --models 50".

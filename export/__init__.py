@@ -10,19 +10,19 @@ from keras_norm.export.errors import (
     UnsupportedOpError,
     VerificationError,
 )
-from keras_norm.export.formats.format_registry import open_runner
 from keras_norm.export.formats.onnx.export_onnx import export_onnx
+from keras_norm.export.formats.open_runner import open_runner
 from keras_norm.export.formats.saved_model.export_saved_model import export_saved_model
 from keras_norm.export.formats.tflite.export_tflite import export_tflite
 from keras_norm.export.formats.tflite.write_c_header import write_c_header
 from keras_norm.export.formats.vocabulary_files import write_vocabularies
-from keras_norm.export.golden_cases.golden_cases import GoldenCasesError
-from keras_norm.export.golden_cases.verify import verify
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.split_text_model import split_text_model
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.runtimes.runner import Runner
+from keras_norm_verify.golden_cases import GoldenCasesError
+from keras_norm_verify.verify import verify
 
 __all__ = [
     "ConversionError",

@@ -2,8 +2,8 @@
 
 import re
 
-from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.keras_internals import reason
+from keras_norm_verify.printable import MAX_PRINTED, printable
 
 # Matches the names of graph nodes in TensorFlow's error messages.
 NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")

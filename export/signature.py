@@ -9,8 +9,8 @@ import keras
 import tensorflow as tf
 
 from keras_norm.export.input_names import file_name, valid_name
-from keras_norm.export.printable import printable
 from keras_norm.typing import Nest, Shape, Tensor, TensorLike, Tensors
+from keras_norm_verify.printable import printable
 
 # Names of an exported model's signatures: for whole sequences, and for a single timestep.
 SERVING_DEFAULT = "serving_default"

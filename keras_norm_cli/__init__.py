@@ -15,7 +15,8 @@ from keras_norm_cli.arguments import ArgumentsError, make_parser
 from keras_norm_cli.check_arguments import check_files, check_formats
 from keras_norm_cli.interrupts import interruptible
 from keras_norm_cli.messages import one_line, quiet_native_logs, with_options
-from keras_norm_verify import escape_unknown_letters, print_result
+from keras_norm_verify.printable import escape_unknown_letters
+from keras_norm_verify.verify import print_result
 
 __all__ = ["FAILED", "INTERRUPTED", "OK", "WRONG_USE", "main", "quiet_native_logs"]
 
@@ -58,6 +59,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         escape_unknown_letters()
         try:
             if args.command == "verify":  # `verify` runs without Keras, imported below
+                _import_modules(args.modules)
                 return print_result(args.file, args.golden_cases), ""
             check_files(args)
             _import_modules(args.modules)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from keras_norm_verify import RUNTIMES
+from keras_norm_cli.file_formats import BUILT_IN
 
 DEFAULT_FORMAT = "saved_model"
 LARGEST = 2**63 - 1  # TensorFlow reads versions and sizes as 64 bits
@@ -158,8 +158,8 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="+",
         default=[DEFAULT_FORMAT],
         metavar="NAME",
-        help=f"formats to write: {', '.join(RUNTIMES)}; the default is {DEFAULT_FORMAT}. Writes "
-        "DIR/saved_model, DIR/model.tflite or DIR/model.onnx, and with --version N "
+        help=f"formats to write: {', '.join(BUILT_IN)}; the default is {DEFAULT_FORMAT}. Writes "
+        f"{', '.join(f'DIR/{each.file_name}' for each in BUILT_IN.values())}, and with --version N "
         "DIR/saved_model/N or DIR/model-N.tflite",
     )
     export.add_argument(

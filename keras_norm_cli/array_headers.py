@@ -7,7 +7,8 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from keras_norm_verify import NPY_BYTES, printable_error, require_arrays
+from keras_norm_verify.files import NPY_BYTES, require_arrays
+from keras_norm_verify.printable import printable_error
 
 # Version of the .npy format -> function that reads its header. Only headers of structured arrays
 # differ between the versions 2 and 3.

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from keras_norm_cli.array_headers import Header, read_headers
 from keras_norm_cli.file_formats import known_formats
 from keras_norm_cli.model_inputs import is_model_file, read_model_inputs, require_fitting
-from keras_norm_verify import require_file, require_literal, resolve_version
+from keras_norm_verify.artifact import find_artifact
+from keras_norm_verify.files import require_file
+from keras_norm_verify.runtimes import RUNTIMES, require_known
 
 # Quantizations that need samples, for the scales of the activations.
 NEED_SAMPLES = ("int8", "int16x8")
-FILE_SUFFIXES = (".keras", ".h5", ".pb", ".tflite", ".onnx")
 
 
 def check_files(args: argparse.Namespace) -> None:
@@ -30,8 +31,6 @@ def check_files(args: argparse.Namespace) -> None:
         is_model = path == args.model and args.command != "compare"
         if is_model or path.suffix in (".keras", ".h5"):
             _require_model(path)
-        else:
-            resolve_version(path)
     data, labels, samples = (_to_list(given.get(name)) for name in ("data", "labels", "samples"))
     needs_two = args.command == "check" or given.get("quantize") in NEED_SAMPLES
     _require_data(args.model, [*data, *samples], labels, 2 if needs_two else 1)
@@ -39,8 +38,6 @@ def check_files(args: argparse.Namespace) -> None:
         raise ValueError(f"--max-timesteps needs --norm batch; received --norm {args.norm}.")
     if args.command in ("check", "compare"):
         _require_reports(args, [*inputs, *data, *labels])
-    elif args.command == "export":
-        _require_export_folder(pathlib.Path(args.to))
     elif args.command in ("recalibrate", "convert"):
         _require_new_model(args.to)
 
@@ -54,15 +51,16 @@ def check_formats(args: argparse.Namespace) -> None:
         args: the arguments of any command.
     """
     if args.command == "export":
+        _require_export_folder(pathlib.Path(args.to))
         _require_export_options(args)
         _require_new_artifacts(args)
     elif args.command == "check":
         for name in args.artifacts:
-            _require_artifact(pathlib.Path(name))
+            require_known(find_artifact(pathlib.Path(name)))
     elif args.command == "compare":
         for path in (args.model, *map(pathlib.Path, args.versions)):
             if path.suffix != ".keras":
-                _require_artifact(path)
+                require_known(find_artifact(path))
 
 
 def _to_list(paths: Sequence[pathlib.Path] | pathlib.Path | None) -> list[pathlib.Path]:
@@ -88,26 +86,6 @@ def _require_model(path: pathlib.Path) -> None:
         )
     if not is_model_file(path):
         raise ValueError(f"{path} is not a Keras model. Give a .keras file.")
-
-
-def _require_artifact(path: pathlib.Path) -> None:
-    if path.suffix == ".keras":
-        raise ValueError(
-            f"{path} is a Keras model, not an exported file. Export it: keras-norm export. To "
-            "compare two models: keras-norm compare."
-        )
-    formats = known_formats()
-    found = next((name for name, each in formats.items() if each.recognizes(path)), None)
-    if found is None:
-        *others, last = (each.title for each in formats.values())
-        raise ValueError(f"{path} is not {', '.join(others)} or {last}.")
-    if found == "saved_model":
-        folder = require_literal(resolve_version(path))
-        if not (folder / "saved_model.pb").is_file():
-            raise ValueError(
-                f"{path} is not a SavedModel: it has neither saved_model.pb nor numbered versions. "
-                "Give the folder that keras-norm export wrote."
-            )
 
 
 def _require_data(
@@ -187,10 +165,12 @@ def _require_new_model(path: pathlib.Path) -> None:
 
 
 def _require_export_folder(folder: pathlib.Path) -> None:
-    if folder.suffix in FILE_SUFFIXES and not folder.is_dir():
+    names = [each.file_name for each in known_formats().values()]
+    suffixes = {".keras", ".h5", ".pb", *(pathlib.Path(name).suffix for name in names)} - {""}
+    if folder.suffix in suffixes and not folder.is_dir():
         raise ValueError(
             f"--to must be a folder; received the file name {folder}. The exported files get the "
-            "names DIR/model.tflite, DIR/model.onnx and DIR/saved_model."
+            f"names {', '.join(f'DIR/{name}' for name in names)}."
         )
     _require_folder(folder, "--to")
 
@@ -229,7 +209,8 @@ def _require_export_options(args: argparse.Namespace) -> None:
             f"--quantize {args.quantize} excludes --step. Write a second file with the step "
             "signature only: --signature step."
         )
-    if args.signature and args.step is False and set(args.format) == {"tflite"}:
+    with_signature = all("signature" in formats[name].options for name in args.format)
+    if args.signature and args.step is False and with_signature:
         raise ValueError("--signature step excludes --no-step. Leave one of them out.")
 
 
@@ -238,8 +219,7 @@ def _require_new_artifacts(args: argparse.Namespace) -> None:
     formats = known_formats()
     for name in args.format:
         target = formats[name].target(pathlib.Path(args.to), args.version)
-        if name == "saved_model":
-            require_literal(target)
+        RUNTIMES[name].check_path(target)
         if (target.exists() or target.is_symlink()) and not args.force:
             advice = "choose another --to, or --force"
             if args.version is not None:

@@ -19,11 +19,9 @@ from keras_norm.export.errors import ConversionError, UnsupportedOpError
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.format_registry import format_named
 from keras_norm.export.formats.staging import missing_folders, remove_empty, replace_text, staged
-from keras_norm.export.golden_cases.artifact import golden_cases_path
 from keras_norm.export.model.load_model import load_model
 from keras_norm.export.normalization_table import summary_tables
 from keras_norm.export.packages import require
-from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.report import Report
 from keras_norm.export.report.terminal import to_rich
 from keras_norm.export.report.version_report import VersionReport
@@ -31,6 +29,8 @@ from keras_norm.export.results.artifact_result import readable_size
 from keras_norm.export.signature import input_specs, pack_inputs
 from keras_norm.recalibration.recalibrate import recalibrate as recalibrate_model
 from keras_norm_cli.file_formats import known_formats
+from keras_norm_verify.artifact import golden_cases_path
+from keras_norm_verify.printable import MAX_PRINTED, printable
 
 # Options of the exporters that the command line has too, under equal names.
 EXPORT_OPTIONS = ("version", "step", "samples", "golden_cases", "warmup", "signature", "quantize")

@@ -1,28 +1,24 @@
-"""The formats that the command line can write and read, known without TensorFlow."""
+"""The formats that the command line can write, known without TensorFlow."""
 
 import inspect
 import pathlib
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import NamedTuple
 
 REGISTRY = "keras_norm.export.formats.format_registry"
 
 
 class FileFormat(NamedTuple):
-    """The properties of `keras_norm.export.formats.artifact_format.Format` that need no TensorFlow.
+    """The properties of `keras_norm.export.formats.artifact_format.Format` for `keras-norm export`.
 
     Attributes:
-        title: the name of the format in a sentence.
         file_name: name of an exported file in the folder of `keras-norm export`.
         options: arguments of the export function, which are options of `keras-norm export`.
-        recognizes: whether an existing path is of this format.
     """
 
-    title: str
     file_name: str
     options: Collection[str]
-    recognizes: Callable[[pathlib.Path], bool]
 
     def target(self, folder: pathlib.Path, version: int | None) -> pathlib.Path:
         """Return the path to export to; for version 2, "saved_model/2" or "model-2.tflite".
@@ -39,31 +35,15 @@ class FileFormat(NamedTuple):
         return path.with_name(f"{path.stem}-{version}{path.suffix}")
 
 
-def _is_tflite(path: pathlib.Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(8)[4:] == b"TFL3"
-
-
 # The built-in formats by name. A test compares them with the registry.
 BUILT_IN = {
     "saved_model": FileFormat(
-        "a SavedModel folder",
-        "saved_model",
-        {"version", "step", "samples", "golden_cases", "warmup"},
-        pathlib.Path.is_dir,
+        "saved_model", {"version", "step", "samples", "golden_cases", "warmup"}
     ),
     "tflite": FileFormat(
-        "a TFLite file",
-        "model.tflite",
-        {"step", "samples", "golden_cases", "signature", "quantize"},
-        lambda path: path.is_file() and _is_tflite(path),
+        "model.tflite", {"step", "samples", "golden_cases", "signature", "quantize"}
     ),
-    "onnx": FileFormat(
-        "an ONNX file",
-        "model.onnx",
-        {"samples", "golden_cases"},
-        lambda path: path.suffix == ".onnx",
-    ),
+    "onnx": FileFormat("model.onnx", {"samples", "golden_cases"}),
 }
 
 
@@ -76,11 +56,6 @@ def known_formats() -> dict[str, FileFormat]:
     if registry is None:
         return BUILT_IN
     return {
-        name: FileFormat(
-            each.title,
-            each.file_name,
-            inspect.signature(each.export).parameters,
-            each.recognizes,
-        )
+        name: FileFormat(each.file_name, inspect.signature(each.export).parameters)
         for name, each in registry.FORMATS.items()
     }

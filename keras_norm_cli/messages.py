@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TextIO
 
-from keras_norm_verify import MAX_PRINTED, printable
+from keras_norm_verify.printable import MAX_PRINTED, printable
 
 # Patterns of Python arguments in messages, and the options of the command line to print for them.
 OPTIONS = {

@@ -88,6 +88,7 @@ def _try(file: pathlib.Path, sdist: pathlib.Path, folder: pathlib.Path) -> None:
     )
     for place, check in ((empty, IS_INSTALLED), (root, "")):
         _run(place, python, "-c", DATA + code + USE_MODEL + check)
+        _run(place, python, "-m", "keras_norm_verify", "model.tflite")
         for arguments in COMMANDS:
             _run(place, environment / "bin" / "keras-norm", *arguments)
     if file == sdist:

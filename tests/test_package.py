@@ -50,7 +50,7 @@ def test_every_folder_of_the_sources_is_an_installed_package():
     """An editable install, as for these tests, works also without the names in the list."""
     folders = [
         file.parent.relative_to(ROOT).parts
-        for top in ("keras_norm", "keras_norm_cli", "export")
+        for top in ("keras_norm", "keras_norm_cli", "keras_norm_verify", "export")
         for file in (ROOT / top).rglob("__init__.py")
     ]
     names = {".".join(("keras_norm", *f) if f[0] == "export" else f) for f in folders}

@@ -5,9 +5,9 @@ import pathlib
 
 import numpy as np
 
-from keras_norm.export.golden_cases.artifact import require_arrays
-from keras_norm.export.printable import printable
 from keras_norm.typing import Array, Arrays
+from keras_norm_verify.files import require_arrays
+from keras_norm_verify.printable import printable
 
 
 def read_arrays(path: str | os.PathLike[str]) -> Arrays | Array:

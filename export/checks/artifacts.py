@@ -12,12 +12,13 @@ import keras
 
 from keras_norm.export.errors import RunnerError, StreamingError
 from keras_norm.export.formats.artifact_format import Source
-from keras_norm.export.formats.format_registry import format_of, titles
+from keras_norm.export.formats.format_registry import FORMATS
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.signature import STEP, input_specs
 from keras_norm.typing import Arrays, TensorLike
+from keras_norm_verify.runtimes import require_known
 
 Artifact = str | os.PathLike[str] | Run
 
@@ -189,12 +190,4 @@ def _function_source(function: Run) -> Source:
 def _file_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
-    found = format_of(path)
-    if found is None and path.suffix in (".keras", ".h5"):
-        raise ValueError(
-            f"{path} is a Keras model, not an exported file. Export it, and check the exported "
-            "file. To compare two models, call compare_versions(old, new, data)."
-        )
-    if found is None:
-        raise ValueError(f"{path} is not {titles()}.")
-    return found.sources(path, name)
+    return FORMATS[require_known(path)].find_sources(path, name)

@@ -27,10 +27,10 @@ from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.model.keras_runner import restored_variables
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.packages import installed_versions
-from keras_norm.export.printable import printable
 from keras_norm.export.report.report import Report
 from keras_norm.export.results.artifact_result import ArtifactResult
 from keras_norm.progress import Progress
+from keras_norm_verify.printable import printable
 
 
 @runs_on_tensorflow

@@ -16,7 +16,8 @@ from keras_norm.export.compare.arrays import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH
 from keras_norm.export.compare.prediction_changes import PredictionChanges
 from keras_norm.export.compare.samples import is_whole
-from keras_norm.export.formats.format_registry import format_of, open_runner
+from keras_norm.export.formats.format_registry import format_of
+from keras_norm.export.formats.open_runner import open_runner
 from keras_norm.export.model.keras_runner import KerasRunner, restored_variables
 from keras_norm.export.model.load_model import load_model
 from keras_norm.export.model.reference_runner import TrainedRunner, reference_runner

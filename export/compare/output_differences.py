@@ -17,7 +17,6 @@ from keras_norm.export.compare.arrays import (
     to_float64,
 )
 from keras_norm.export.compare.text_arrays import to_bytes
-from keras_norm.export.printable import printable
 from keras_norm.export.results.output_comparison import (
     DifferenceProfile,
     Element,
@@ -26,6 +25,7 @@ from keras_norm.export.results.output_comparison import (
     largest_known,
 )
 from keras_norm.typing import Array, Json, TensorLike
+from keras_norm_verify.printable import printable
 
 # Upper bounds of the bins of a histogram of differences; the first bin holds exact zeros.
 DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))

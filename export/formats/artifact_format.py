@@ -13,7 +13,9 @@ from keras_norm.export.results.constant_difference import ConstantDifference
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
+from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.typing import Array, Arrays, Json
+from keras_norm_verify.runtimes import Runtime
 
 Ops = Mapping[str, list[str]]
 
@@ -55,12 +57,12 @@ class Format:
 
     Attributes:
         name: the name in commands and options, such as "tflite".
-        title: the name of the format in a sentence, such as "a TFLite file".
+        runtime: how `keras_norm_verify`, which needs only NumPy, recognizes and runs an artifact.
         file_name: name of an exported file in the folder of `keras-norm export`.
-        recognizes: whether a path that exists is of this format.
         export: takes a model, a path and options; writes the artifact and returns its path.
         open: takes a path and the name of a signature; returns a runner.
-        sources: takes a path and an artifact's name; returns a `Source` for each runtime.
+        sources: takes a path and an artifact's name; returns a `Source` for each runtime. None for
+            the runtime of `open` only.
         foreign_ops: takes a path and its operations; returns the operations that a runtime without
             extensions lacks.
         signatures: takes a path; returns the names of its signatures.
@@ -81,14 +83,13 @@ class Format:
     """
 
     name: str
-    title: str
+    runtime: Runtime
     file_name: str
-    recognizes: Callable[[pathlib.Path], bool]
     export: Callable[..., pathlib.Path]
     open: Callable[[pathlib.Path, str], Runner]
-    sources: Callable[[pathlib.Path, str], tuple[Source, ...]]
+    sources: Callable[[pathlib.Path, str], tuple[Source, ...]] | None = None
     foreign_ops: Callable[[pathlib.Path, Ops], Collection[str]] = lambda path, ops: ()
-    signatures: Callable[[pathlib.Path], Collection[str]] = lambda path: ("serving_default",)
+    signatures: Callable[[pathlib.Path], Collection[str]] = lambda path: (SERVING_DEFAULT,)
     export_again: Callable[[pathlib.Path], dict[str, Json]] = lambda path: {}
     is_single_step: Callable[[pathlib.Path], bool] = lambda path: False
     stored_weights: Callable[[pathlib.Path], list[Array]] | None = None
@@ -99,6 +100,21 @@ class Format:
     trace_script: str = ""
     loaded_by_servers: bool = False
     require_replaceable: Callable[[pathlib.Path, int | None], None] = lambda path, version: None
+
+    def find_sources(self, path: pathlib.Path, name: str) -> tuple[Source, ...]:
+        """Return the artifact with each runtime that can run it.
+
+        Args:
+            path: the artifact.
+            name: the artifact's name in a report.
+        """
+        if self.sources is not None:
+            return self.sources(path, name)
+
+        def opened(signature_name: str = SERVING_DEFAULT, worker: None = None) -> Runner:
+            return self.open(path, signature_name)
+
+        return (Source(name, str(path), "float32", opened, runtime=self.name),)
 
 
 def sources_in_runtime(

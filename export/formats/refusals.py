@@ -9,8 +9,8 @@ import numpy as np
 
 from keras_norm.export import signature
 from keras_norm.export.errors import UnsupportedOpError
-from keras_norm.export.printable import printable
 from keras_norm.named_layers import named_layers
+from keras_norm_verify.printable import printable
 
 # Characters that TensorFlow accepts in a path of scopes, such as "model/lstm/kernel". FIRST_SCOPE
 # matches a whole path; its first character is a letter, a digit or ".". SCOPE matches a single

@@ -14,13 +14,6 @@ from keras_norm.export.compare.input_cases import without_text
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import VerificationError, one_line
-from keras_norm.export.golden_cases.artifact import (
-    FILE_NAME,
-    golden_cases_path,
-    hash_files,
-    open_artifact,
-)
-from keras_norm.export.golden_cases.golden_cases import GoldenCase, GoldenCases
 from keras_norm.export.model.reference import Reference, make_reference
 from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step
@@ -28,6 +21,10 @@ from keras_norm.export.packages import installed_versions
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, text_inputs
 from keras_norm.typing import Arrays, TensorLike
+from keras_norm_verify.artifact import FILE_NAME, golden_cases_path, hash_files
+from keras_norm_verify.golden_cases import GoldenCase, GoldenCases
+from keras_norm_verify.golden_cases_file import pack_golden_cases
+from keras_norm_verify.saved_model import load_saved_model
 
 logger = logging.getLogger("keras_norm.export")
 
@@ -90,7 +87,7 @@ def verify_saved_model(
     Raises:
         VerificationError: as `verify_file`.
     """
-    saved_model = open_artifact(folder)
+    saved_model = load_saved_model(folder)
 
     def run(signature: str, inputs: Arrays) -> Arrays:
         # Catch any exception, because TensorFlow raises many types for a file that does not run.
@@ -246,7 +243,7 @@ def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bo
         inside: whether to append the golden cases to the TFLite file, as for TFLite metadata.
             TFLite readers ignore them there.
     """
-    content = dataclasses.replace(golden_cases, hashes=hash_files(path)).to_bytes()
+    content = pack_golden_cases(dataclasses.replace(golden_cases, hashes=hash_files(path)))
     if inside:
         with zipfile.ZipFile(path, "a") as archive:
             archive.writestr(FILE_NAME, content)

@@ -7,9 +7,9 @@ import zipfile
 
 import keras
 
-from keras_norm.export.golden_cases.artifact import require_file
-from keras_norm.export.printable import printable
 from keras_norm.keras_internals import reason
+from keras_norm_verify.files import require_file
+from keras_norm_verify.printable import printable
 
 # Keras' error messages for an unknown layer, function, constraint or similar object.
 UNREGISTERED = re.compile(

@@ -21,13 +21,13 @@ from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.errors import StreamingError, one_line
 from keras_norm.export.input_names import with_file_names
 from keras_norm.export.model.layer_timestep import layer_timesteps
-from keras_norm.export.runtimes.over_time import run_over_time
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import TensorSpec
 from keras_norm.keras_internals import SHAPE_CHECK, nodes_of
 from keras_norm.named_layers import named_layers
 from keras_norm.substitution import Function, Owner, substituted_functions
 from keras_norm.typing import Array, Arrays, Tensor
+from keras_norm_verify.run_over_time import run_over_time
 
 RunStep: TypeAlias = Callable[[Arrays], Mapping[str, Array]]
 # Function that runs a step over whole sequences: (sequences, other inputs and initial states, names

@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from keras_norm.export.printable import printable
 from keras_norm.export.report.tables import group_by_item
 from keras_norm.export.results.check_result import CheckResult
 from keras_norm.export.results.output_comparison import OutputResult
 from keras_norm.new_figure import COLORS, label_of, new_figure
+from keras_norm_verify.printable import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from keras_norm.export.printable import printable
 from keras_norm.export.report.tables import BLANK, Cell, Lines, Paragraph, Table
 from keras_norm.export.report.terminal import BREAKS
+from keras_norm_verify.printable import printable
 
 # The text has the color of the notebook. The other colors have a contrast of about 4 on white and
 # on black, because no style sheet knows the theme of every notebook.

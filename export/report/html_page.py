@@ -1,7 +1,6 @@
 """Render a report as one HTML page that needs no other file."""
 
 from keras_norm.export.packages import require
-from keras_norm.export.printable import printable
 from keras_norm.export.report.check_tables import (
     costs_table,
     gap_table,
@@ -15,6 +14,7 @@ from keras_norm.export.report.report_text import advice_title, describe_toleranc
 from keras_norm.export.report.tables import group_by_item, number
 from keras_norm.export.results.artifact_result import readable_share
 from keras_norm.export.results.check_result import CheckResult
+from keras_norm_verify.printable import printable
 
 # Number of outputs whose images are visible at first: the outputs with the largest differences,
 # relative to the tolerance. The images of further outputs are collapsed.

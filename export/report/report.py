@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import rich.console
 
 from keras_norm.export.formats.staging import replace_text
-from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.difference_plot import plot_differences
 from keras_norm.export.report.html_fragment import html_fragment
 from keras_norm.export.report.html_page import render
@@ -19,6 +18,7 @@ from keras_norm.export.report.report_text import report_items
 from keras_norm.export.report.tables import Paragraph, Table
 from keras_norm.export.report.terminal import to_rich
 from keras_norm.export.results.check_result import CheckResult
+from keras_norm_verify.printable import MAX_PRINTED, printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

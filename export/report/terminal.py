@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.tables import Cell, Column, Lines, Paragraph, Table
+from keras_norm_verify.printable import MAX_PRINTED, printable
 
 # Rich's style of each verdict and status.
 STYLES = {

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from keras_norm.export.printable import MAX_PRINTED, printable
 from keras_norm.export.report.report import Printed
 from keras_norm.export.report.tables import (
     BLANK,
@@ -16,6 +15,7 @@ from keras_norm.export.report.tables import (
     paragraph,
 )
 from keras_norm.export.results.version_comparison import OutputChange, VersionComparison
+from keras_norm_verify.printable import MAX_PRINTED, printable
 
 # Maximum numbers of rows in two tables: pairs of an old and a new class, and changed predictions.
 CLASS_CHANGES, SHOWN = 8, 10

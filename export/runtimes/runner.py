@@ -11,10 +11,10 @@ from keras_norm.export import signature
 from keras_norm.export.compare.arrays import can_convert, numpy_dtype
 from keras_norm.export.compare.text_arrays import to_bytes
 from keras_norm.export.input_names import with_file_names
-from keras_norm.export.printable import printable
 from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, TensorLike
 from keras_norm.typing import Arrays as Arrays
+from keras_norm_verify.printable import printable
 
 Run: TypeAlias = Callable[[Arrays], Arrays]
 

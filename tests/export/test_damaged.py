@@ -58,16 +58,8 @@ REFUSED = {
     "a file cut in half": ("model.tflite", lambda file: cut(file, 0.5), "is damaged"),
     "a file cut to its header": ("model.tflite", lambda file: cut(file, 0.01), "is damaged"),
     "a flipped offset": ("model.tflite", lambda file: flip(file, 2), "is damaged"),
-    "an empty file": (
-        "model.tflite",
-        lambda file: file.write_bytes(b""),
-        "is not a SavedModel folder",
-    ),
-    "text": (
-        "model.tflite",
-        lambda file: file.write_text("TFL3, said he"),
-        "is not a SavedModel folder",
-    ),
+    "an empty file": ("model.tflite", lambda file: file.write_bytes(b""), "is damaged"),
+    "text": ("model.tflite", lambda file: file.write_text("TFL3, said he"), "is damaged"),
     "a folder": ("model.tflite", as_folder, "is not a SavedModel"),
     "a graph cut in half": ("saved_model/saved_model.pb", lambda file: cut(file, 0.5), "damaged"),
     "an empty graph": ("saved_model/saved_model.pb", lambda f: f.write_bytes(b""), "no graph"),

@@ -1,8 +1,8 @@
 """The objects of keras_norm.export that a user sees have a repr of one line."""
 
 from keras_norm.export import Step, open_runner
-from keras_norm.export.golden_cases.artifact import read_golden_cases
 from keras_norm.export.model.keras_runner import KerasRunner
+from keras_norm_verify import read_golden_cases
 
 
 def test_a_runner_shows_its_file_and_its_inputs(recurrent_tflite):

@@ -64,7 +64,7 @@ def test_golden_cases_store_random_texts_without_pickle(saved):
 
 @pytest.mark.slow
 def test_the_standalone_verifier_runs_texts(saved):
-    command = [sys.executable, keras_norm_verify.__file__, str(saved)]
+    command = [sys.executable, "-m", "keras_norm_verify", str(saved)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.stdout.startswith("PASS"), run.stderr
 

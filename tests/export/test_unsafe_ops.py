@@ -11,7 +11,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 from keras_norm.export import check, compare_versions, export_saved_model, open_runner
 from keras_norm.export.errors import UnsafeOpError, UnsupportedOpError
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
-from keras_norm_verify import GoldenCasesError, main, read_golden_cases, verify
+from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
+from keras_norm_verify.__main__ import main
 from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")

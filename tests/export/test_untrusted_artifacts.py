@@ -16,7 +16,7 @@ from keras_norm.export.formats.tflite.tflite_file import read_signature
 from keras_norm.export.results.artifact_result import Cost, Metric, PropertyResult
 from keras_norm.export.results.check_result import Finding, LayerStatistics, TrainInferenceGap
 from keras_norm.export.runtimes.worker_process import WorkerProcess
-from keras_norm_verify import open_artifact
+from keras_norm_verify.runtimes import load_artifact
 from tests.export import models
 from tests.export.report.reports import EXPECTED, artifact, report_of
 
@@ -93,7 +93,7 @@ def test_an_onnx_file_reads_weights_of_its_folder(with_weights_in_a_file, tmp_pa
         worker.load(options)
         traced = worker.run({"x": X})["y"]
     np.testing.assert_array_equal(traced, outputs)
-    np.testing.assert_array_equal(open_artifact(path)("serving_default", {"x": X})["y"], outputs)
+    np.testing.assert_array_equal(load_artifact(path)("serving_default", {"x": X})["y"], outputs)
 
 
 @pytest.mark.parametrize("location", ["../kernel", "link", "/etc/hostname"])
@@ -103,7 +103,7 @@ def test_an_onnx_file_reads_no_other_file(with_weights_in_a_file, location):
     with pytest.raises(RunnerError, match=refused):
         open_runner(path)
     with pytest.raises(Exception, match=refused):  # of ONNX Runtime
-        open_artifact(path)
+        load_artifact(path)
 
 
 def rewritten(path, target, change):

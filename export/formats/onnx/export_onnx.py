@@ -23,7 +23,6 @@ from keras_norm.export.formats.verification import (
     verify_file,
     write_golden_cases,
 )
-from keras_norm.export.golden_cases.artifact import SUFFIX
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.model.reference import make_reference
@@ -33,6 +32,7 @@ from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.ops import tensorflow_scan
 from keras_norm.substitution import Substitutes
 from keras_norm.typing import ScanStep, TensorLike, Tensors
+from keras_norm_verify.artifact import SUFFIX
 
 
 def scan_for_onnx(

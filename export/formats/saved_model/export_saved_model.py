@@ -25,15 +25,15 @@ from keras_norm.export.formats.verification import (
     verify_saved_model,
     write_golden_cases,
 )
-from keras_norm.export.golden_cases.artifact import require_literal
-from keras_norm.export.golden_cases.golden_cases import GoldenCase
-from keras_norm.export.golden_cases.unsafe_ops import describe_unsafe_ops
 from keras_norm.export.model.find_step import find_step
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.packages import require
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import TensorLike
+from keras_norm_verify.golden_cases import GoldenCase
+from keras_norm_verify.saved_model import require_literal
+from keras_norm_verify.unsafe_ops import describe_unsafe_ops
 
 logger = logging.getLogger("keras_norm.export")
 

@@ -11,12 +11,11 @@ from tensorflow.core.framework import function_pb2, node_def_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 from keras_norm.export.errors import UnsafeOpError
-from keras_norm.export.golden_cases.artifact import require_literal, resolve_version
-from keras_norm.export.golden_cases.data_flow import nodes_with_functions
-from keras_norm.export.golden_cases.unsafe_ops import describe_unsafe_ops, find_unsafe_ops
-from keras_norm.export.printable import printable
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.keras_internals import has_cpu_kernel
+from keras_norm_verify.data_flow import nodes_with_functions
+from keras_norm_verify.printable import printable
+from keras_norm_verify.unsafe_ops import describe_unsafe_ops, find_unsafe_ops
 
 Specs: TypeAlias = dict[str, tf.TensorSpec]
 
@@ -182,24 +181,6 @@ def refuse_unsafe(file: SavedModelFile) -> None:
             "tf.saved_model.load(path)",
             ops,
         )
-
-
-def saved_model_folder(path: pathlib.Path) -> pathlib.Path:
-    """Find the SavedModel at `path`: the folder `path`, or its highest version.
-
-    Args:
-        path: a SavedModel's folder, or a folder of numbered versions.
-
-    Raises:
-        ValueError: `path` is not a SavedModel and has no versions, or as `require_literal`.
-    """
-    folder = require_literal(resolve_version(path))
-    if not (folder / "saved_model.pb").is_file():
-        raise ValueError(
-            f"{folder} is not a SavedModel: it has neither saved_model.pb nor numbered versions. "
-            "Give the folder that export_saved_model wrote"
-        )
-    return folder
 
 
 def _must_compile(item: function_pb2.FunctionDef | node_def_pb2.NodeDef) -> bool:

@@ -30,7 +30,6 @@ from keras_norm.export.formats.verification import (
     verify_file,
     write_golden_cases,
 )
-from keras_norm.export.golden_cases.artifact import SUFFIX
 from keras_norm.export.model.find_step import find_step
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.model.reference import make_reference
@@ -39,6 +38,7 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import TensorLike
+from keras_norm_verify.artifact import SUFFIX
 
 
 @runs_on_tensorflow

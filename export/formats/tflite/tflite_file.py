@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import TypeAlias
 
 from keras_norm.export.compare.tolerance import coarsest
-from keras_norm.export.printable import printable
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Json, Shape
+from keras_norm_verify.printable import printable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,19 +73,6 @@ class TFLiteFile:
         if self.computes_in_integers:
             return "int16x8" if "int16" in self.numbers else "int8"
         return {"float16": "float16", "int8": "dynamic"}.get(coarsest(self.numbers))
-
-
-def is_tflite(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is a TFLite file, by its first bytes; the file may have any name.
-
-    Args:
-        path: a file or folder, which need not exist.
-    """
-    path = pathlib.Path(path)
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(8)[4:] == b"TFL3"
 
 
 def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:

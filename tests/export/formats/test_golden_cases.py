@@ -17,7 +17,8 @@ from keras_norm.export.formats.saved_model import export_saved_model as saved_mo
 from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.verification import verify_saved_model
 from keras_norm.export.model.reference import make_reference
-from keras_norm_verify import GoldenCasesError, print_result, read_golden_cases, verify
+from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
+from keras_norm_verify.verify import print_result
 from tests.export import models
 
 

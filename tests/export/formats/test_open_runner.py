@@ -82,9 +82,9 @@ def test_a_path_as_the_model_is_refused_before_the_file_is_opened(exported):
         ("missing.tflite", "no such file"),
         ("model.txt", "is not a SavedModel folder, a TFLite file or an ONNX file"),
         ("folder", "is not a SavedModel: .* nor numbered versions"),
-        ("model.keras", r"an ONNX file\. Load the model: keras.saving.load_model\(path\)"),
+        ("model.keras", r"is a Keras model, .* keras.saving.load_model\(path\)"),
         ("damaged", "saved_model.pb is not a SavedModel, or is damaged"),
-        ("damaged.tflite", "damaged.tflite is not a SavedModel folder, a TFLite file"),
+        ("damaged.tflite", "TFLite .*damaged.tflite: "),
         ("cut.tflite", "TFLite .*cut.tflite: "),
     ],
 )

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.core.framework import op_def_pb2
 from tensorflow.python.client import pywrap_tf_session
 
-from keras_norm.export.golden_cases.allowed_ops import OPS, is_allowed
+from keras_norm_verify.allowed_ops import OPS, is_allowed
 
 # The operations of TensorFlow 2.18 to 2.21 that a SavedModel may not run, by the reason. Every
 # operation of the registry was reviewed, and is either here or in `allowed_ops`.

@@ -3,32 +3,17 @@
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from keras_norm.export.golden_cases.artifact import (
-    hash_files,
-    open_artifact,
-    read_golden_cases,
-    resolve_version,
-)
-from keras_norm.export.golden_cases.golden_cases import (
-    GoldenCases,
-    GoldenCasesError,
-    RunSignature,
-    require_comparisons,
-)
-from keras_norm.export.printable import (
-    MAX_PRINTED,
-    escape_unknown_letters,
-    printable,
-    printable_error,
-    without_output,
-)
-from keras_norm.typing import Array
+from keras_norm_verify.array_types import Array, RunSignature
+from keras_norm_verify.artifact import find_artifact, hash_files, read_golden_cases
+from keras_norm_verify.golden_cases import GoldenCases, GoldenCasesError, require_comparisons
+from keras_norm_verify.printable import MAX_PRINTED, printable, printable_error, without_output
+from keras_norm_verify.runtimes import load_artifact
 
-PASSED, FAILED, WRONG_USE = 0, 1, 2
+PASSED, FAILED = 0, 1
 
 
 def verify(
@@ -38,13 +23,13 @@ def verify(
 ) -> list[str]:
     """Run an artifact on its golden cases, and compare the outputs with the expected outputs.
 
-    The exporters store golden cases with each artifact. `keras-norm verify` and the standalone
-    module `keras_norm_verify` run this function. It needs neither the model nor data: see the guide
-    "Verify a file on a device".
+    The exporters store golden cases with each artifact. `keras-norm verify` and `python -m
+    keras_norm_verify` run this function. It needs neither the model nor data: see the guide "Verify
+    a file on a device".
 
     Args:
-        path: a SavedModel's folder, a folder of numbered versions (the highest version is run), or
-            a TFLite or ONNX file.
+        path: a SavedModel's folder, a folder of numbered versions (the highest version is run), a
+            TFLite file, or a file of another format in `keras_norm_verify.RUNTIMES`.
         golden_cases: the golden cases, or their file; None for the path at which exporters write
             the file.
         run: another runtime, as a function from a signature's name and its inputs to its outputs.
@@ -69,7 +54,7 @@ def verify(
         raise ValueError(f"golden_cases must be the path of a file; received {received}")
     if run is not None and not callable(run):
         raise ValueError(f"run must be a function of a signature and inputs; received {run!r}")
-    path = resolve_version(pathlib.Path(path))
+    path = find_artifact(pathlib.Path(path))
     if not isinstance(golden_cases, GoldenCases):
         file = None if golden_cases is None else pathlib.Path(golden_cases)
         golden_cases = read_golden_cases(path, file)
@@ -79,7 +64,7 @@ def verify(
     except OSError as error:
         raise GoldenCasesError(f"{path} cannot be read: {printable_error(error)}") from error
     try:
-        failures = list(find_failures(golden_cases, run or open_artifact(path)))
+        failures = list(find_failures(golden_cases, run or load_artifact(path)))
     except GoldenCasesError:
         raise
     # A runtime may raise any exception for a damaged file.
@@ -155,7 +140,7 @@ def print_result(path: str, file: str | None = None) -> int:
     """Verify an artifact, print the result, and return the exit status.
 
     Args:
-        path: a SavedModel's folder, or a TFLite or ONNX file.
+        path: an exported file or folder.
         file: file of the golden cases; None for the path at which exporters write it.
 
     Raises:
@@ -179,27 +164,3 @@ def print_result(path: str, file: str | None = None) -> int:
         sys.stdout = None  # Python would write its buffered output at exit, and fail again
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Verify an artifact from the command line.
-
-    Args:
-        arguments: path of the artifact, and optionally the path of its golden cases.
-
-    Returns:
-        The exit status.
-    """
-    if not 1 <= len(arguments) <= 2:
-        print("usage: python keras_norm_verify.py ARTIFACT [GOLDEN_CASES.npz]", file=sys.stderr)
-        return WRONG_USE
-    escape_unknown_letters()
-    try:
-        return print_result(*arguments)
-    except GoldenCasesError as error:
-        print(f"keras-norm: {error}", file=sys.stderr)
-        return WRONG_USE
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,7 @@
 # Every operation in this list computes with its inputs, or with variables, lookup tables and random
 # numbers of the model. No operation here accesses files, the Python process, other programs or
 # other machines. An operation that is not in the list is not run: also an operation that a later
-# TensorFlow adds. `tests/export/golden_cases/test_allowed_ops.py` compares the list with the
+# TensorFlow adds. `tests/export/keras_norm_verify/test_allowed_ops.py` compares the list with the
 # registry of TensorFlow.
 OPS = frozenset(
     """

@@ -6,8 +6,8 @@ The functions read messages of TensorFlow's protocol buffers, and import nothing
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from keras_norm.export.golden_cases.allowed_ops import is_allowed
-from keras_norm.export.golden_cases.data_flow import (
+from keras_norm_verify.allowed_ops import is_allowed
+from keras_norm_verify.data_flow import (
     JOINS,
     DataFlow,
     MetaGraph,

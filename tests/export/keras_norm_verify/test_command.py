@@ -1,9 +1,10 @@
-"""`keras-norm verify` and `python keras_norm_verify.py`: output and exit status."""
+"""`keras-norm verify` and `python -m keras_norm_verify`: output and exit status."""
 
 import dataclasses
 import io
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -13,20 +14,15 @@ import pytest
 import keras_norm_cli
 import keras_norm_verify
 from keras_norm import export
-from keras_norm_verify import (
-    read_golden_cases,
-)
-from tests import standalone_verifier
-from tests.export.golden_cases.cases import golden_cases
-
-
-def test_the_committed_module_is_up_to_date():
-    committed = standalone_verifier.PATH.read_text()
-    assert committed == standalone_verifier.source(), "run `make stubs`"
+from keras_norm_verify import golden_cases_file, read_golden_cases
+from keras_norm_verify.__main__ import main
+from keras_norm_verify.golden_cases_file import pack_golden_cases
+from keras_norm_verify.printable import printable
+from tests.export.keras_norm_verify.cases import golden_cases
 
 
 def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(exported, capsys):
-    assert keras_norm_verify.main([str(exported)]) == 0
+    assert main([str(exported)]) == 0
     out = capsys.readouterr().out
     assert out.startswith("PASS")
     assert "serving_default: batch 1, length 4" in out
@@ -48,7 +44,7 @@ def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(export
 )
 def test_damaged_golden_cases_give_status_2_and_one_line(spoil, copied, capsys):
     spoil(copied.with_name(copied.name + ".golden.npz"))
-    assert keras_norm_verify.main([str(copied)]) == 2
+    assert main([str(copied)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "the golden cases are damaged" in err
@@ -63,8 +59,8 @@ def test_a_name_in_a_file_cannot_forge_a_line_of_the_report(copied, capsys):
     beside = copied.with_name(copied.name + ".golden.npz")
 
     def run_main(*cases, **changes):
-        beside.write_bytes(dataclasses.replace(known, cases=cases, **changes).to_bytes())
-        status = keras_norm_verify.main([str(copied)])
+        beside.write_bytes(pack_golden_cases(dataclasses.replace(known, cases=cases, **changes)))
+        status = main([str(copied)])
         out, err = capsys.readouterr()
         text = out + err
         assert all(c.isprintable() for c in text.replace("\n", ""))
@@ -87,17 +83,17 @@ def test_a_name_in_a_file_cannot_forge_a_line_of_the_report(copied, capsys):
 
 def test_letters_outside_the_encoding_of_the_terminal_are_escaped(copied, monkeypatch):
     known = dataclasses.replace(read_golden_cases(copied), reference="what größe does")
-    copied.with_name(copied.name + ".golden.npz").write_bytes(known.to_bytes())
+    copied.with_name(copied.name + ".golden.npz").write_bytes(pack_golden_cases(known))
     terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", terminal)
-    assert keras_norm_verify.main([str(copied)]) == 0
+    assert main([str(copied)]) == 0
     terminal.flush()
     assert rb"computes what gr\xf6\xdfe does" in terminal.buffer.getvalue()
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
 def test_a_result_that_cannot_be_written_gives_status_2(exported):
-    script = [sys.executable, keras_norm_verify.__file__, str(exported)]
+    script = [sys.executable, "-m", "keras_norm_verify", str(exported)]
     with open("/dev/full", "w") as full:
         done = subprocess.run(script, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
@@ -106,15 +102,15 @@ def test_a_result_that_cannot_be_written_gives_status_2(exported):
 
 
 def test_a_long_name_is_shortened():
-    assert keras_norm_verify.printable("a" * 10**6) == "a" * 100 + "..."
+    assert printable("a" * 10**6) == "a" * 100 + "..."
 
 
 def test_missing_and_newer_golden_cases_and_missing_files_and_arguments_give_status_2(
     copied, capsys, monkeypatch
 ):
     beside = copied.with_name(copied.name + ".golden.npz")
-    monkeypatch.setattr(keras_norm_verify, "VERSION", 2)
-    newer = golden_cases().to_bytes()
+    monkeypatch.setattr(golden_cases_file, "VERSION", 2)
+    newer = pack_golden_cases(golden_cases())
     monkeypatch.undo()
     for spoil, message in [
         (lambda: beside.write_bytes(newer), "this keras-norm reads version 1. Update keras-norm"),
@@ -122,15 +118,15 @@ def test_missing_and_newer_golden_cases_and_missing_files_and_arguments_give_sta
         (copied.unlink, "no such file or folder"),
     ]:
         spoil()
-        assert keras_norm_verify.main([str(copied)]) == 2
+        assert main([str(copied)]) == 2
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert message in err
-    assert keras_norm_verify.main([]) == 2
+    assert main([]) == 2
 
 
 def test_a_path_that_is_too_long_gives_status_2(capsys):
-    assert keras_norm_verify.main(["x" * 300]) == 2
+    assert main(["x" * 300]) == 2
     assert (
         capsys.readouterr().err == f"keras-norm: {'x' * 300} cannot be read: File name too long\n"
     )
@@ -149,7 +145,7 @@ def test_the_public_function_the_command_and_the_module_find_equal_failures(copi
     failures = export.verify(str(copied))
     assert failures
     assert keras_norm_verify.verify(copied) == failures
-    assert keras_norm_verify.main([str(copied)]) == 1
+    assert main([str(copied)]) == 1
     assert capsys.readouterr().out == "".join(f"FAIL: {copied}: {each}\n" for each in failures)
 
 
@@ -157,7 +153,8 @@ def test_a_copy_of_the_module_needs_neither_keras_nor_tensorflow_nor_this_packag
     exported, tmp_path
 ):
     """The module and the command run in a process in which these packages cannot be imported."""
-    (tmp_path / "verify_here.py").write_bytes(pathlib.Path(keras_norm_verify.__file__).read_bytes())
+    package = pathlib.Path(keras_norm_verify.__file__).parent
+    shutil.copytree(package, tmp_path / "keras_norm_verify")
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"
         "for name in ('keras', 'keras_norm', 'tensorflow', 'rich', 'google.protobuf'):\n"
@@ -165,7 +162,7 @@ def test_a_copy_of_the_module_needs_neither_keras_nor_tensorflow_nor_this_packag
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     by_command = "import sys, keras_norm_cli; sys.exit(keras_norm_cli.main(sys.argv[1:]))"
-    for command in (["verify_here.py"], ["-c", by_command, "verify"]):
+    for command in (["-m", "keras_norm_verify"], ["-c", by_command, "verify"]):
         done = subprocess.run(
             [sys.executable, *command, str(exported)],
             cwd=tmp_path,

@@ -9,16 +9,13 @@ import zipfile
 import numpy as np
 import pytest
 
-import keras_norm_verify
 from keras_norm.export import export_tflite
-from keras_norm_verify import (
-    GoldenCasesError,
-    find_failures,
-    read_golden_cases,
-    verify,
-)
+from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
+from keras_norm_verify.artifact import find_artifact, hash_files
+from keras_norm_verify.golden_cases_file import pack_golden_cases
+from keras_norm_verify.verify import find_failures
 from tests.export import models
-from tests.export.golden_cases.cases import X, case, golden_cases, sum_features
+from tests.export.keras_norm_verify.cases import X, case, golden_cases, sum_features
 
 
 @pytest.mark.parametrize(
@@ -117,13 +114,13 @@ def test_files_of_other_programs_in_a_saved_model_are_not_hashed(tmp_path):
     for name in ("saved_model.pb", "variables/variables.index", "assets/words.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(name)
-    before = keras_norm_verify.hash_files(folder)
+    before = hash_files(folder)
     for name in (".DS_Store", "assets.extra/golden.npz", "notes/a.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(name)
-    assert keras_norm_verify.hash_files(folder) == before
+    assert hash_files(folder) == before
     (folder / "variables/variables.index").write_text("other")
-    assert keras_norm_verify.hash_files(folder) != before
+    assert hash_files(folder) != before
 
 
 def test_the_file_of_another_model_was_changed_and_gives_other_outputs(copied):
@@ -147,8 +144,10 @@ def test_a_damaged_file_does_not_load(copied):
     [
         (["model.keras"], "model.keras is a Keras model, not an exported file. Export it"),
         (["model.h5"], "model.h5 is a Keras model, not an exported file"),
-        (["m.tflite.golden.npz"], "is a file of arrays, not an exported file.*: m.tflite$"),
-        ([""], "has no golden cases"),
+        (["m.tflite.golden.npz"], "is a file of golden cases. Give the exported file: m.tflite$"),
+        ([""], "is not a SavedModel: it has neither saved_model.pb nor numbered versions"),
+        (["m.xyz"], "m.xyz is not a SavedModel folder, a TFLite file or an ONNX file$"),
+        (["m.npz", golden_cases()], "m.npz is not a SavedModel folder, a TFLite file or an ONNX"),
         ([None], "path must be the path of an exported file; received None"),
         ([b"m.tflite"], "path must be the path of an exported file; received b'm.tflite'"),
         (["empty", golden_cases()], "empty is not a SavedModel: it has neither saved_model.pb nor"),
@@ -159,7 +158,7 @@ def test_a_damaged_file_does_not_load(copied):
 )
 def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    for name in ("model.keras", "model.h5", "m.tflite.golden.npz", "m.tflite"):
+    for name in ("model.keras", "model.h5", "m.tflite.golden.npz", "m.tflite", "m.xyz", "m.npz"):
         (tmp_path / name).touch()
     (tmp_path / "empty").mkdir()
     (tmp_path / "a*").mkdir()
@@ -171,7 +170,7 @@ def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, message):
 def test_the_file_of_the_golden_cases_may_be_given(copied):
     beside = copied.with_name(copied.name + ".golden.npz")
     elsewhere = beside.rename(copied.with_name("elsewhere.npz"))
-    assert keras_norm_verify.verify(copied, elsewhere) == []
+    assert verify(copied, elsewhere) == []
 
 
 def test_a_given_file_of_golden_cases_must_exist(exported, tmp_path):
@@ -192,13 +191,13 @@ def test_the_highest_version_in_a_folder_is_verified(tmp_path):
     for version in ("2", "10", "later"):
         (tmp_path / version).mkdir()
         (tmp_path / version / "saved_model.pb").touch()
-    assert keras_norm_verify.resolve_version(tmp_path) == tmp_path / "10"
+    assert find_artifact(tmp_path) == tmp_path / "10"
     with pytest.raises(GoldenCasesError, match=r"10 has no golden cases: there is no golden\.npz"):
         read_golden_cases(tmp_path)
 
 
 def test_any_changed_byte_of_golden_cases_inside_a_file_raises_no_other_error(copied):
-    content = golden_cases().to_bytes()
+    content = pack_golden_cases(golden_cases())
     without = copied.read_bytes()
     copied.with_name(copied.name + ".golden.npz").unlink()
     with zipfile.ZipFile(copied, "a") as archive:
@@ -210,4 +209,4 @@ def test_any_changed_byte_of_golden_cases_inside_a_file_raises_no_other_error(co
         copied.write_bytes(bytes(broken))
         with contextlib.suppress(GoldenCasesError):
             read_golden_cases(copied)
-        assert set(keras_norm_verify.hash_files(copied)) == {""}
+        assert set(hash_files(copied)) == {""}
