@@ -2,13 +2,16 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
-from keras_norm_verify.array_types import Arrays, RunSignature
 from keras_norm_verify.printable import MAX_PRINTED, printable
-from keras_norm_verify.run_over_time import run_over_time
+from keras_norm_verify.run_over_time import Array, Arrays, run_over_time
+
+# Function that runs an artifact: (signature's name, inputs by name) -> outputs by name.
+RunSignature: TypeAlias = Callable[[str, Arrays], Mapping[str, Array]]
 
 
 class GoldenCasesError(ValueError):

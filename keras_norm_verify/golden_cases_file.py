@@ -8,13 +8,15 @@ import math
 import typing
 import zipfile
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from keras_norm_verify.array_types import Array, Arrays, Json
 from keras_norm_verify.golden_cases import GoldenCase, GoldenCases, GoldenCasesError
 from keras_norm_verify.printable import printable, printable_error
+from keras_norm_verify.run_over_time import Array, Arrays
+
+Json: TypeAlias = Any  # a value that JSON can store
 
 Fields = TypeVar("Fields", GoldenCase, GoldenCases)
 

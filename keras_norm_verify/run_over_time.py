@@ -1,10 +1,13 @@
-"""Run a single-step model on whole sequences."""
+"""Run a single-step model on whole sequences. Worker scripts import this module by its path."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from keras_norm_verify.array_types import Array, Arrays
+Array: TypeAlias = npt.NDArray[Any]
+Arrays: TypeAlias = dict[str, Array]
 
 
 def run_over_time(

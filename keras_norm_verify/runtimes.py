@@ -4,8 +4,8 @@ import dataclasses
 import pathlib
 from collections.abc import Callable, Collection
 
-from keras_norm_verify.array_types import Arrays, RunSignature
-from keras_norm_verify.golden_cases import GoldenCasesError
+from keras_norm_verify.golden_cases import GoldenCasesError, RunSignature
+from keras_norm_verify.run_over_time import Arrays
 from keras_norm_verify.saved_model import (
     HASHED,
     load_saved_model,

@@ -3,8 +3,8 @@
 import os
 import pathlib
 
-from keras_norm_verify.array_types import Arrays, RunSignature
-from keras_norm_verify.golden_cases import GoldenCasesError
+from keras_norm_verify.golden_cases import GoldenCasesError, RunSignature
+from keras_norm_verify.run_over_time import Arrays
 from keras_norm_verify.unsafe_ops import describe_unsafe_ops, find_unsafe_ops
 
 # Files and folders of a SavedModel whose content is hashed. Other programs may add further files.

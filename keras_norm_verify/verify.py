@@ -7,10 +7,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from keras_norm_verify.array_types import Array, RunSignature
 from keras_norm_verify.artifact import find_artifact, hash_files, read_golden_cases
-from keras_norm_verify.golden_cases import GoldenCases, GoldenCasesError, require_comparisons
+from keras_norm_verify.golden_cases import (
+    GoldenCases,
+    GoldenCasesError,
+    RunSignature,
+    require_comparisons,
+)
 from keras_norm_verify.printable import MAX_PRINTED, printable, printable_error, without_output
+from keras_norm_verify.run_over_time import Array
 from keras_norm_verify.runtimes import load_artifact
 
 PASSED, FAILED = 0, 1

@@ -43,7 +43,9 @@ def listen(listener: socket.socket) -> None:
 def serve(script: pathlib.Path) -> None:
     """Import a script, then fork a process for each request, which runs and watches a worker."""
     requests = socket.socket(fileno=0)
-    sys.path[:0] = [str(script.parent), str(script.parents[2] / "runtimes")]
+    export = script.parents[2]
+    folders = (script.parent, export / "runtimes", export.parent / "keras_norm_verify")
+    sys.path[:0] = map(str, folders)
     load = runpy.run_path(str(script))["load"]
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the watching processes
     while True:

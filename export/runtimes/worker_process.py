@@ -14,6 +14,7 @@ from typing import IO, Any, Self
 from keras_norm.export.errors import RunnerError, first_line
 from keras_norm.export.runtimes.channel import Channel
 from keras_norm.typing import Array, Arrays, Json
+from keras_norm_verify import run_over_time
 
 FORMATS = pathlib.Path(__file__).parents[1] / "formats"
 
@@ -95,9 +96,10 @@ class WorkerProcess(ChildProcess):
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self.timeout = timeout
-        # The script imports modules of this folder. PYTHONSAFEPATH would hide the modules in the
+        # The script imports modules of these folders. PYTHONSAFEPATH would hide the modules in the
         # script's folder.
-        folders = [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        folders = [str(pathlib.Path(file).parent) for file in (__file__, run_over_time.__file__)]
+        folders.append(os.environ.get("PYTHONPATH", ""))
         path = os.pathsep.join(filter(None, folders))
         super().__init__([str(FORMATS / script)], {"PYTHONPATH": path, "PYTHONSAFEPATH": ""})
         self._channel = Channel(self.connection)

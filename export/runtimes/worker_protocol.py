@@ -11,16 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from channel import Channel, Json, end_with_parent
-from over_time import run_over_time
+from run_over_time import Array as Array
+from run_over_time import Arrays, run_over_time
 
-# The types of `keras_norm.typing`, which a worker cannot import.
-Array: TypeAlias = npt.NDArray[Any]
-Arrays: TypeAlias = dict[str, Array]
 Options: TypeAlias = dict[str, Json]
 Run = Callable[[Arrays], Arrays]
 

@@ -8,12 +8,13 @@ import pytest
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.runtimes import channel
 from keras_norm.export.runtimes.worker_process import WorkerProcess
+from keras_norm_verify import run_over_time
 
-FOLDER = str(pathlib.Path(channel.__file__).parent)
+FOLDERS = [str(pathlib.Path(module.__file__).parent) for module in (channel, run_over_time)]
 
 ECHO = f"""
 import sys, time
-sys.path.insert(0, {FOLDER!r})
+sys.path[:0] = {FOLDERS!r}
 import worker_protocol as protocol
 
 alive = []
@@ -151,7 +152,7 @@ def test_a_worker_that_does_not_reply_is_killed(tmp_path):
 PARENT = f"""
 import subprocess, sys, time
 from multiprocessing.connection import Pipe
-sys.path.insert(0, {FOLDER!r})
+sys.path[:0] = {FOLDERS!r}
 from channel import Channel
 
 ours, theirs = Pipe()
