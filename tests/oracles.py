@@ -54,14 +54,8 @@ def variance_of(rows: np.ndarray, ddof: int = 0) -> np.ndarray:
 def layer_norm(x, gamma=None, beta=None, axes=-1, epsilon=1e-3, placement="inside", ddof=0):
     """Layer normalization, Ba et al. eq. 3-4: gamma * (x - mean) / sqrt(var + epsilon) + beta.
 
-    Args:
-        x: array of any rank.
-        gamma: array with the shape of the normalized axes in ascending order, or None.
-        beta: array with the shape of gamma, or None.
-        axes: an int or several ints.
-        epsilon: number added to the variance ("inside") or to its square root ("outside").
-        placement: "inside" or "outside" the square root.
-        ddof: 1 divides the sum of squared deviations by N - 1.
+    gamma and beta have the shape of the normalized axes in ascending order. With the placement
+    "outside", epsilon is added to the square root. A ddof of 1 divides by N - 1.
     """
 
     def normalize(rows):
@@ -119,17 +113,9 @@ def _affine(y, gamma, beta, axes):
 
 
 def batch_statistics(x, axis=-1, mask=None, ddof=0):
-    """Compute mean and variance of each feature: Ioffe and Szegedy, algorithm 1, lines 1 and 2.
+    """Compute mean and variance (features,): Ioffe and Szegedy, algorithm 1, lines 1 and 2.
 
-    Args:
-        x: array of any rank with features at `axis`.
-        axis: the feature axis.
-        mask: bool array that broadcasts to x, or has its leading dimensions; True at unmasked
-            positions. Each feature needs an unmasked position.
-        ddof: 1 gives the unbiased variance, m / (m - 1) times the batch's.
-
-    Returns:
-        mean and variance, each (features,).
+    The mask has the dimensions of x, or its leading dimensions; it is True at unmasked positions.
     """
     columns, unmasked = (np.moveaxis(a, axis, 0) for a in (np.asarray(x), _full_mask(mask, x)))
     columns, unmasked = (a.reshape(len(columns), -1) for a in (columns, unmasked))
@@ -141,11 +127,9 @@ def batch_statistics(x, axis=-1, mask=None, ddof=0):
 
 
 def batch_norm_train(x, gamma=None, beta=None, axis=-1, epsilon=1e-3, mask=None):
-    """Normalize with the statistics of the batch: Ioffe and Szegedy, algorithm 1.
+    """Normalize with the statistics of the unmasked positions: Ioffe and Szegedy, algorithm 1.
 
-    Returns:
-        y, mean and biased variance. Masked positions are normalized with the statistics of the
-        unmasked positions.
+    Returns y, mean and biased variance.
     """
     mean, variance = batch_statistics(x, axis, mask)
     return batch_norm_inference(x, mean, variance, gamma, beta, axis, epsilon), mean, variance
@@ -163,11 +147,9 @@ def ghost_batch_norm_train(x, virtual_batch_size, gamma=None, beta=None, epsilon
     """Normalize each ghost batch with its own statistics (Hoffer et al. 2017, arXiv 1705.08741).
 
     The B rows are split into ceil(B / virtual_batch_size) ghost batches with equal numbers of rows;
-    the last ghost batch may have fewer rows. Features are on the last axis. A fully masked ghost
-    batch has outputs of NaN, and does not count in the means.
+    the last ghost batch may have fewer rows. A fully masked ghost batch does not count.
 
-    Returns:
-        y, and the means of the ghost batches' means and variances.
+    Returns y, and the means of the ghost batches' means and variances.
     """
     x = np.asarray(x)
     ghosts = -(-len(x) // virtual_batch_size)
@@ -234,15 +216,7 @@ class TimestepBatchNorm:
     Inference at timestep t uses the last updated row <= t, or else the first updated row. Before
     any update it uses row t.
 
-    Args:
-        max_timesteps: number of rows.
-        features: number of columns.
-        gamma: (features,) or None.
-        beta: (features,) or None.
-        epsilon: number added to the variance.
-        momentum: momentum of the moving average; None for the arithmetic mean of all batches.
-        debias: divide by 1 - momentum^n, where n counts the updates of a row.
-        unbiased_variance: average m / (m - 1) times the variance of m unmasked sequences.
+    The other arguments are those of `TimestepBatchNormalization`.
     """
 
     def __init__(
@@ -361,26 +335,9 @@ def lstm_step(
     z = kernel_norm(x W) + recurrent_norm(h U) + b, in Keras' gate order i, f, g, o;
     c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(state_norm(c')).
 
-    Args:
-        x: (batch, inputs).
-        states: h and c, each (batch, units).
-        kernel: W, (inputs, 4 units).
-        recurrent_kernel: U, (units, 4 units).
-        bias: (4 units,) or None.
-        kernel_norm: function of an array (batch, 4 units), or None.
-        recurrent_norm: function of an array (batch, 4 units), or None.
-        state_norm: function of an array (batch, units), or None.
-        normalize_carry: carry state_norm(c') instead of c', as TensorFlow Addons did.
-        norm_form: "joint" has one norm for each gate, of W_g x + U_g h without the bias, and no
-            norm of c'.
-        input_norm: norm of gate i in the joint form, a function of an array (batch, units), or
-            None.
-        forget_norm: norm of gate f in the joint form.
-        cell_norm: norm of gate g in the joint form.
-        output_norm: norm of gate o in the joint form.
-
-    Returns:
-        h', [h', c'].
+    Norms are functions of an array, or None. With `normalize_carry`, state_norm(c') is carried in
+    place of c', as in TensorFlow Addons. The `norm_form` "joint" has one norm for each gate, of
+    W_g x + U_g h without the bias, and no norm of c'. Returns h', [h', c'].
     """
     h, c = states
     bias = np.zeros(np.shape(kernel)[1]) if bias is None else bias
@@ -421,22 +378,7 @@ def gru_step(
 
     With a norm, the equations are those of Ba et al., supplement, for any `reset_after`. The four
     norms are over (z, r) and over the candidate, for x and for h. The candidate is
-    tanh(LN(W x) + r LN(U h) + b), with a bias (3 units,).
-
-    Args:
-        x: (batch, inputs).
-        states: h, (batch, units), in a list.
-        kernel: W, (inputs, 3 units).
-        recurrent_kernel: U, (units, 3 units).
-        bias: array with the shape named above, or None.
-        reset_after: whether the reset gate multiplies U h, not h.
-        kernel_norm: function of an array (batch, 2 units), or None.
-        kernel_candidate_norm: function of an array (batch, units), or None.
-        recurrent_norm: function of an array (batch, 2 units), or None.
-        recurrent_candidate_norm: function of an array (batch, units), or None.
-
-    Returns:
-        h', [h'].
+    tanh(LN(W x) + r LN(U h) + b), with a bias (3 units,). Returns h', [h'].
     """
     (h,) = states
     units = h.shape[-1]
@@ -480,19 +422,10 @@ def run_sequence(
     A masked timestep keeps the states and repeats the previous output; the output before the first
     timestep is zeros.
 
-    Args:
-        step: function (x_t, states, t, mask_t) -> (output, new states). t counts the timesteps in
-            the order of processing; mask_t is bool (batch,). Example:
-            `lambda x, states, t, mask: lstm_step(x, states, W, U)`.
-        x: (batch, time, inputs).
-        states: list of arrays (batch, width).
-        mask: (batch, time) bool, or None.
-        go_backwards: process the timesteps from the last to the first, and return the outputs in
-            that order.
-        zero_output_for_mask: whether the outputs of masked timesteps are zeros.
-
-    Returns:
-        outputs (batch, time, width) and the last states.
+    `step` is a function (x_t, states, t, mask_t) -> (output, new states), where t counts the
+    timesteps in the order of processing. x is (batch, time, inputs) and the mask (batch, time).
+    With `go_backwards`, the outputs have the order of processing too. Returns the outputs
+    (batch, time, width) and the last states.
     """
     x = np.asarray(x)
     mask = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, bool)
