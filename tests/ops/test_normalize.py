@@ -27,21 +27,6 @@ every_shape = pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
 every_placement = pytest.mark.parametrize("placement", ["inside", "outside"])
 
 
-@pytest.mark.parametrize(("placement", "expected"), [("inside", 6.0 / 5.0), ("outside", 6.0 / 5.0)])
-def test_epsilon_is_added_inside_or_outside_the_square_root(placement, expected):
-    """Both sqrt(16 + 9), with epsilon inside, and sqrt(16) + 1, with epsilon outside, are 5."""
-    epsilon = 9.0 if placement == "inside" else 1.0
-    y = normalize(tf.constant([3.0]), tf.constant([16.0]), epsilon, epsilon_placement=placement)
-    np.testing.assert_allclose(y * 2.0, [expected], rtol=1e-6)
-
-
-def test_gamma_multiplies_and_beta_is_added():
-    y = normalize(
-        tf.constant([3.0]), 16.0 * tf.ones(1), 0.0, tf.constant([8.0]), tf.constant([1.0])
-    )
-    np.testing.assert_allclose(y, [7.0], rtol=1e-6)
-
-
 def draw(shapes):
     """Draw a variance, a gamma and a beta; None for a shape of None."""
     variance, *affine = (None if s is None else RNG.normal(size=s) for s in shapes)
@@ -53,49 +38,37 @@ def expected(x, variance, gamma, beta, placement):
     return x / root * (1.0 if gamma is None else gamma) + (0.0 if beta is None else beta)
 
 
-def tensors(arrays):
-    return [None if a is None else tf.constant(a) for a in arrays]
-
-
 @every_shape
 @every_placement
-def test_output_equals_numpy(shapes, placement):
-    arrays = draw(shapes)
-    variance, gamma, beta = tensors(arrays)
-    y = normalize(tf.constant(X), variance, 0.5, gamma, beta, placement)
-    np.testing.assert_allclose(y, expected(X, *arrays, placement), rtol=1e-12, atol=1e-12)
-
-
-@every_shape
-@every_placement
-@pytest.mark.parametrize("static", [True, False], ids=["static sizes", "dynamic sizes"])
-def test_gradients_are_exact(shapes, placement, static):
+def test_outputs_and_gradients_equal_numpy_for_static_and_dynamic_sizes(shapes, placement):
     arrays, weights = (X, *draw(shapes)), RNG.normal(size=X.shape)
     present = [i for i, a in enumerate(arrays) if a is not None]
 
-    def gradients(x, *tensors):
-        watched = [x, *tensors]
+    def run(*watched):
         with tf.GradientTape() as tape:
             tape.watch(watched)
-            by_index = dict(zip(present, watched, strict=True))
-            variance, gamma, beta = (by_index.get(i) for i in (1, 2, 3))
+            x, variance, gamma, beta = map(dict(zip(present, watched, strict=True)).get, range(4))
             y = normalize(x, variance, 0.5, gamma, beta, placement)
             loss = tf.reduce_sum(weights * y)
-        return tape.gradient(loss, watched)
+        return y, tape.gradient(loss, watched)
 
-    def spec(i):
-        batch = None if not static and arrays[i].shape[0] == 4 else arrays[i].shape[0]
-        return tf.TensorSpec((batch, *arrays[i].shape[1:]), "float64")
+    def dynamic(a):
+        batch = None if a.shape[0] == 4 else a.shape[0]
+        return tf.TensorSpec((batch, *a.shape[1:]), "float64")
 
-    actual = tf.function(gradients, input_signature=[spec(i) for i in present], autograph=False)(
-        *(tf.constant(arrays[i]) for i in present)
-    )
-    for i, gradient in zip(present, actual, strict=True):
+    given = [tf.constant(arrays[i]) for i in present]
+    graph = tf.function(run, input_signature=list(map(dynamic, given)), autograph=False)
+    results = [run(*given), graph(*given)]
+    for y, _ in results:
+        np.testing.assert_allclose(y, expected(*arrays, placement), rtol=1e-12, atol=1e-12)
+    for k, i in enumerate(present):
 
         def loss(v, i=i):
             return (weights * expected(*arrays[:i], v, *arrays[i + 1 :], placement)).sum()
 
-        np.testing.assert_allclose(gradient, oracles.gradient(loss, arrays[i]), atol=1e-12)
+        exact = oracles.gradient(loss, arrays[i])
+        for _, gradients in results:
+            np.testing.assert_allclose(gradients[k], exact, atol=1e-12)
 
 
 @every_placement

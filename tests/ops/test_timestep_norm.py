@@ -11,9 +11,8 @@ BATCH, FEATURES, EPSILON = 5, 3, 1e-3
 LEARNING, FROZEN = TimestepNorm(EPSILON, True), TimestepNorm(EPSILON, False)
 UNMASKED = np.array([[1], [0], [1], [1], [0]], bool)
 MASKS = {"unmasked": None, "masked": UNMASKED}
-TOO_FEW = {"no sequence": np.zeros((BATCH, 1), bool), "one sequence": np.eye(BATCH, 1) > 0}
+ONE_SEQUENCE = np.eye(BATCH, 1) > 0
 every_mask = pytest.mark.parametrize("unmasked", MASKS.values(), ids=MASKS)
-too_few_sequences = pytest.mark.parametrize("unmasked", TOO_FEW.values(), ids=TOO_FEW)
 every_gamma = pytest.mark.parametrize(
     "gamma", [None, np.array([0.5, -1.0, 2.0])], ids=["no gamma", "gamma"]
 )
@@ -75,42 +74,20 @@ def assert_gradients(found, run, a, gamma, dy):
 
 
 @every_mask
-def test_the_statistics_are_those_of_the_unmasked_sequences(unmasked):
-    a = draw(BATCH, FEATURES)
+@every_gamma
+def test_statistics_outputs_and_gradients_are_those_of_the_unmasked_sequences(unmasked, gamma):
+    a, dy = draw(BATCH, FEATURES), gradients_at(unmasked, BATCH, FEATURES)
     kept = a if unmasked is None else a[unmasked[:, 0]]
-    mean, r, v = LEARNING.statistics(tf.constant(a), unmasked, MOVING)
+    given = a if unmasked is None else np.where(unmasked, a, 1e6)
+    mean, r, v = LEARNING.statistics(tf.constant(given), unmasked, MOVING)
     assert_equal(mean, kept.mean(axis=0, keepdims=True))
     assert_equal(v, kept.var(axis=0, keepdims=True))
     assert_equal(r, 1 / np.sqrt(v + EPSILON))
-
-
-def test_masked_sequences_do_not_change_the_statistics():
-    a = draw(BATCH, FEATURES)
-    other = np.where(UNMASKED, a, 1e6)
-    statistics = (LEARNING.statistics(tf.constant(x), UNMASKED, MOVING) for x in (a, other))
-    for found, expected in zip(*statistics, strict=True):
-        assert_equal(found, expected)
-
-
-@every_mask
-@every_gamma
-def test_the_forward_pass_equals_the_oracle(unmasked, gamma):
-    a = draw(BATCH, FEATURES)
     assert_equal(forward(LEARNING, a, unmasked, gamma), batch_oracle(a, gamma, unmasked))
-
-
-@every_mask
-@every_gamma
-def test_the_gradients_include_those_through_the_statistics(unmasked, gamma):
-    a, dy = draw(BATCH, FEATURES), gradients_at(unmasked, BATCH, FEATURES)
     found = backward(LEARNING, a, dy, unmasked, gamma)
     assert_gradients(found, lambda a, gamma: batch_oracle(a, gamma, unmasked), a, gamma, dy)
-
-
-def test_masked_sequences_have_no_gradient():
-    a, dy = draw(BATCH, FEATURES), gradients_at(UNMASKED, BATCH, FEATURES)
-    da, _, _ = backward(LEARNING, a, dy, UNMASKED)
-    assert_equal(np.asarray(da)[~UNMASKED[:, 0]], 0.0)
+    if unmasked is not None:
+        assert_equal(np.asarray(found[0])[~unmasked[:, 0]], 0.0)
 
 
 def test_a_constant_feature_has_a_zero_output_and_a_finite_gradient():
@@ -124,27 +101,25 @@ def test_a_constant_feature_has_a_zero_output_and_a_finite_gradient():
 # Moving statistics ------------------------------------------------------------------------------
 
 
-@every_mask
+@pytest.mark.parametrize(
+    ("norm", "unmasked", "batch"),
+    [
+        (FROZEN, None, BATCH),
+        (FROZEN, UNMASKED, BATCH),
+        (LEARNING, np.zeros((BATCH, 1), bool), BATCH),
+        (LEARNING, ONE_SEQUENCE, BATCH),
+        (LEARNING, None, 1),
+    ],
+    ids=["frozen", "frozen, masked", "no sequence", "one sequence", "batch of one"],
+)
 @every_gamma
-def test_a_norm_that_does_not_learn_uses_the_moving_statistics(unmasked, gamma):
-    a, dy = draw(BATCH, FEATURES), gradients_at(unmasked, BATCH, FEATURES)
-    assert_equal(forward(FROZEN, a, unmasked, gamma), moving_oracle(a, gamma))
-    assert_gradients(backward(FROZEN, a, dy, unmasked, gamma), moving_oracle, a, gamma, dy)
-
-
-@too_few_sequences
-@every_gamma
-def test_fewer_than_two_unmasked_sequences_use_the_moving_statistics(unmasked, gamma):
+def test_a_frozen_norm_and_fewer_than_two_sequences_use_the_moving_statistics(
+    norm, unmasked, batch, gamma
+):
     """A single sequence has no variance."""
-    a, dy = draw(BATCH, FEATURES), gradients_at(unmasked, BATCH, FEATURES)
-    assert_equal(forward(LEARNING, a, unmasked, gamma), moving_oracle(a, gamma))
-    assert_gradients(backward(LEARNING, a, dy, unmasked, gamma), moving_oracle, a, gamma, dy)
-
-
-def test_a_batch_of_one_sequence_uses_the_moving_statistics():
-    a, dy = draw(1, FEATURES), draw(1, FEATURES, seed=2)
-    assert_equal(forward(LEARNING, a, None), moving_oracle(a, None))
-    assert_gradients(backward(LEARNING, a, dy, None), moving_oracle, a, None, dy)
+    a, dy = draw(batch, FEATURES), gradients_at(unmasked, batch, FEATURES)
+    assert_equal(forward(norm, a, unmasked, gamma), moving_oracle(a, gamma))
+    assert_gradients(backward(norm, a, dy, unmasked, gamma), moving_oracle, a, gamma, dy)
 
 
 # All timesteps ----------------------------------------------------------------------------------
@@ -152,7 +127,7 @@ def test_a_batch_of_one_sequence_uses_the_moving_statistics():
 
 def test_each_timestep_has_its_own_statistics_mask_and_moving_statistics():
     """Timestep 1 has one unmasked sequence, so it uses its moving statistics."""
-    masks = np.stack([UNMASKED, TOO_FEW["one sequence"], np.ones_like(UNMASKED)])
+    masks = np.stack([UNMASKED, ONE_SEQUENCE, np.ones_like(UNMASKED)])
     time, gamma = len(masks), draw(FEATURES)
     a, dy = draw(time, BATCH, FEATURES), gradients_at(masks, time, BATCH, FEATURES)
     moving = [tf.constant(draw(time, 1, FEATURES, seed=s) ** 2) for s in (3, 4)]
