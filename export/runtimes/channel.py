@@ -78,7 +78,7 @@ class Channel:
         functions: an object whose methods the other process calls; None if it calls none.
         dumps: function that encodes a message as bytes.
         loads: function that decodes a message.
-        describe_error: function that returns the content of the message for an error.
+        describe_error: function that describes an error for the other process.
     """
 
     def __init__(
@@ -88,9 +88,7 @@ class Channel:
         *,
         dumps: Callable[[Any], bytes] = pack,
         loads: Callable[[bytes], Any] = unpack,
-        describe_error: Callable[[Exception], Any] = lambda error: (
-            str(error) or type(error).__name__
-        ),
+        describe_error: Callable[[Exception], Any] = message_of,
     ) -> None:
         self._connection, self._functions = connection, functions
         self._dumps, self._loads, self._describe_error = dumps, loads, describe_error
