@@ -2,6 +2,7 @@ import pathlib
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -69,13 +70,18 @@ def test_a_worker_loads_more_than_once(echo):
         assert echo.run({"fine": 1})["fine"] == 1
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "bool"])
-@pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
-def test_arrays_are_equal_after_sending_and_receiving(echo, dtype, shape):
-    sent = np.ones(shape, dtype)
-    received = echo.run({"file": sent})["file"]
-    assert received.dtype == sent.dtype
-    np.testing.assert_array_equal(received, sent)
+@pytest.mark.parametrize("name", ["file", channel.ARRAY])
+def test_arrays_are_equal_after_sending_and_receiving(echo, name):
+    dtypes = ("float16", "float32", "float64", "int32", "int64", "bool")
+    for sent in (np.ones(shape, dtype) for dtype in dtypes for shape in [(), (0, 2), (2, 3)]):
+        received = echo.run({name: sent})[name]
+        assert received.dtype == sent.dtype
+        np.testing.assert_array_equal(received, sent)
+
+
+def test_a_bfloat16_array_is_received_in_float32(echo):
+    received = echo.run({"x": np.array(1.5, ml_dtypes.bfloat16)})["x"]
+    assert (received.dtype, received) == ("float32", 1.5)
 
 
 def test_a_killed_worker_leaves_no_temporary_files(tmp_path):
@@ -88,6 +94,8 @@ def test_a_killed_worker_leaves_no_temporary_files(tmp_path):
 def test_the_worker_reports_the_duration_of_its_last_run(echo):
     echo.run({"doze": 1})
     assert 0.05 <= echo.call("seconds") < 0.5
+    echo.call("run_over_time", {"doze": np.ones((1, 4))}, {}, [])
+    assert 0.05 <= echo.call("seconds") < 0.2  # of a timestep
     echo.run({"fine": 1})
     assert 0.0 < echo.call("seconds") < 0.05
 
