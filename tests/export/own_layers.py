@@ -23,3 +23,22 @@ class DoubledOnTensorFlow(keras.layers.Layer):
 def cubed(x):
     """Return x^3."""
     return x**3
+
+
+@keras.saving.register_keras_serializable("own_layers")
+class Decay(keras.layers.Layer):
+    """A cell whose output is not among its states."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units, self.state_size, self.output_size = units, units, 2
+
+    def build(self, shape):
+        self.w = self.add_weight(shape=(shape[-1], self.units))
+
+    def call(self, x, states):
+        h = 0.5 * states[0] + keras.ops.matmul(x, self.w)
+        return h[:, :2], [h]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}

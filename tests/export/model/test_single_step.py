@@ -8,7 +8,6 @@ import pytest
 
 import keras_norm
 from keras_norm.export import (
-    RunnerError,
     Step,
     StreamingError,
     check,
@@ -18,9 +17,7 @@ from keras_norm.export import (
 )
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
-from keras_norm.export.model.find_step import find_step
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.reference import make_reference
 from tests.export import models
 from tests.rnn import kinds
 
@@ -33,23 +30,6 @@ def randomized(model):
     return model
 
 
-def stacked():
-    """A model with masked ids and masked features, an output sequence and a last output.
-
-    Both inputs are masked, because the merge of one masked and one unmasked input has no mask.
-
-    The layers are simple RNNs, because larger cells take seconds to trace.
-    """
-    ids = keras.Input((None,), dtype="int32", name="ids")
-    features = keras.Input((None, 2), name="features")
-    x = keras.layers.Embedding(7, 2, mask_zero=True)(ids)
-    x = keras.layers.Add()([x, keras.layers.Masking()(features)])
-    x = keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="lower")(x)
-    tags = keras.layers.Dense(2, name="tags")(x)
-    last = keras_norm.BatchNormSimpleRNN(3, max_timesteps=4, name="upper")(x)
-    return randomized(keras.Model([ids, features], [tags, keras.layers.Dense(1, name="y")(last)]))
-
-
 def stacked_data():
     rng = np.random.default_rng(0)
     ids = rng.integers(1, 7, (BATCH, TIME)).astype("int32")
@@ -59,25 +39,28 @@ def stacked_data():
 
 
 @pytest.fixture(scope="module")
-def streamed():
-    """The stacked model; no test changes it."""
-    return stacked()
-
-
-@pytest.fixture(scope="module")
-def files(streamed, tmp_path_factory):
-    """The SavedModel and the TFLite file of the stacked model, with the default of `step`."""
-    folder = tmp_path_factory.mktemp("streamed")
-    return {
-        "saved_model": export_saved_model(streamed, folder / "m"),
-        "tflite": export_tflite(streamed, folder / "m.tflite"),
-    }
-
-
-@pytest.fixture(scope="module")
 def expected(streamed):
     """The expected outputs at every timestep."""
     return expected_of(streamed, stacked_data())
+
+
+class Delayed(keras.layers.SimpleRNNCell):
+    """A cell with more states than the cell of Keras that it extends."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(units, **kwargs)
+        self.state_size = [units, units]
+
+    def call(self, sequence, states, training=False):
+        output, _ = super().call(sequence, states[1:], training)
+        return output, [output, states[0]]
+
+    def get_initial_state(self, batch_size=None):
+        return [keras.ops.zeros((batch_size, self.units)) for _ in range(2)]
+
+
+def draw():
+    return np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
 
 
 def one_layer(layer):
@@ -130,24 +113,26 @@ def test_a_masked_model_with_two_inputs_runs_timestep_by_timestep(streamed, expe
         keras.layers.GRU(4, reset_after=False),
         keras.layers.RNN(keras_norm.BatchNormLSTMCell(4, max_timesteps=3), return_sequences=True),
         keras.layers.RNN([keras.layers.LSTMCell(4), keras_norm.LayerNormGRUCell(2)]),
+        keras.layers.RNN(Delayed(4), return_sequences=True, name="delayed"),
     ],
     ids=lambda layer: layer.name,
 )
 def test_every_kind_of_recurrent_layer_runs_timestep_by_timestep(layer):
     model = one_layer(layer)
-    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    data = {"x": draw()}
     step = Step(model)
     models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
 
 
-def test_states_are_named_after_their_layer():
+def test_states_are_named_after_their_layer(streamed):
     layer = keras_norm.BatchNormLSTM(4, max_timesteps=3, name="lstm")
     assert {n: (s.shape, s.dtype) for n, s in Step(one_layer(layer)).states.items()} == {
         "lstm_h": ((None, 4), "float32"),
         "lstm_c": ((None, 4), "float32"),
         "lstm_steps": ((None, 2), "float32"),
     }
-    assert list(Step(stacked()).states) == ["lower_h", "upper_h", "upper_steps"]
+    states = ["lower_h", "upper_h", "upper_steps", "own_state_0", "keras_h"]
+    assert sorted(Step(streamed).states) == sorted(states)
     cells = [keras.layers.LSTMCell(4), keras.layers.GRUCell(2)]
     step = Step(one_layer(keras.layers.RNN(cells, name="two")))
     assert list(step.states) == ["two_state_0", "two_state_1", "two_state_2"]
@@ -193,14 +178,14 @@ RUNNERS = {
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_exported_models_have_the_step_signature(runner, streamed, files, expected):
-    with RUNNERS[runner](files) as run:
+def test_exported_models_have_the_step_signature(runner, streamed, streamed_files, expected):
+    with RUNNERS[runner](streamed_files) as run:
         found = run_by_steps(Step(streamed), run, stacked_data())
     models.assert_same(found, expected)
 
 
-def test_check_runs_the_step(streamed, files):
-    report = check_quickly(streamed, list(files.values()), stacked_data())
+def test_check_runs_the_step(streamed, streamed_files):
+    report = check_quickly(streamed, list(streamed_files.values()), stacked_data())
     assert report, report
     found = [p for a in report.artifacts for p in a.properties if p.name == "streaming"]
     assert [p.status for p in found] == ["pass"] * 3
@@ -215,94 +200,10 @@ def test_check_finds_a_step_that_loses_its_states(tmp_path):
     # Without a norm, which would undo the factor.
     model = one_layer(keras.layers.SimpleRNN(4))
     write_saved_model(model, tmp_path / "model", Forgetful(model))
-    data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    data = draw()
     report = check_quickly(model, [tmp_path / "model"], data)
     found = [(a.name, p.name) for a in report.artifacts for p in a.properties if p.status == "fail"]
     assert found == [("model", "streaming"), ("model (C API)", "streaming")]
-
-
-# Models without a step ---------------------------------------------------------------------------
-
-
-def pooled(x):
-    x = keras.layers.SimpleRNN(4, return_sequences=True)(x)
-    return keras.layers.GlobalAveragePooling1D()(x)
-
-
-def twice(x):
-    layer = keras_norm.LayerNormSimpleRNN(3, return_sequences=True)
-    return layer(layer(x))
-
-
-def from_a_state(x):
-    state = keras.layers.Dense(4)(x[:, 0])
-    return keras_norm.LayerNormSimpleRNN(4)(x, initial_state=[state])
-
-
-REFUSED = {
-    "mixes timesteps": pooled,
-    "called twice": twice,
-    "initial_state": from_a_state,
-    "runs backward": keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4)),
-    "one timestep": lambda x: keras_norm.LayerNormSimpleRNN(4)(keras.layers.Conv1D(2, 3)(x)),
-    "no recurrent layer": keras.layers.Dense(2),
-}
-
-
-@pytest.mark.parametrize(("reason", "layer"), REFUSED.items(), ids=REFUSED)
-def test_a_model_without_a_step_is_refused_with_the_reason(reason, layer, tmp_path):
-    model = one_layer(layer)
-    with pytest.raises(StreamingError, match=reason):
-        export_saved_model(model, tmp_path / "model", step=True)
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        keras.layers.Conv1D(4, 2, padding="causal", dilation_rate=20),
-        lambda x: x[:, -20:],
-        keras.Sequential([keras.layers.ZeroPadding1D((20, 0)), keras.layers.Cropping1D((0, 20))]),
-    ],
-    ids=["convolution", "slice", "nested"],
-)
-def test_layers_that_read_more_timesteps_than_the_test_inputs_have_are_found(before):
-    model = one_layer(lambda x: keras.layers.SimpleRNN(4)(before(x)))
-    with pytest.raises(StreamingError, match=r"\(1, 300, 3\).*mixes timesteps"):
-        find_step(model, True)
-
-
-def test_the_message_of_a_layer_is_reported_without_the_text_of_keras():
-    with pytest.raises(StreamingError, match=r"^layer .* takes an initial_state, but a single"):
-        find_step(one_layer(from_a_state), True)
-
-
-def test_a_decoder_is_refused_for_its_initial_state():
-    source, target = (keras.Input((None, 3), name=name) for name in ("source", "target"))
-    state = keras.layers.GRU(2, name="encoder")(source)
-    outputs = keras.layers.GRU(2, name="decoder")(target, initial_state=state)
-    model = keras.Model([source, target], outputs)
-    draw = np.random.default_rng(0).normal
-    reference = make_reference(
-        model, {"source": draw(size=(3, 8, 3)), "target": draw(size=(3, 12, 3))}
-    )
-    with pytest.raises(StreamingError, match='layer "decoder" takes an initial_state'):
-        find_step(model, True, reference)
-
-
-def test_a_cell_without_an_initial_state_is_exported_without_a_step():
-    class Stateless(keras.layers.SimpleRNNCell):
-        def get_initial_state(self, batch_size=None):
-            raise TypeError("no batch size is enough")
-
-    model = one_layer(lambda x: keras.layers.RNN(Stateless(2))(x, initial_state=x[:, 0, :2]))
-    assert find_step(model) is None
-    with pytest.raises(StreamingError, match="before the first timestep: no batch size is enough"):
-        find_step(model, True)
-
-
-def test_step_must_be_none_true_or_false():
-    with pytest.raises(ValueError, match="must be None, True or False"):
-        find_step(one_layer(keras.layers.SimpleRNN(2)), "yes")
 
 
 def static(layer, time=TIME):
@@ -321,80 +222,22 @@ def test_a_model_of_static_length_runs_timestep_by_timestep(tmp_path):
     model = static(keras.layers.GRU(TIME, name="last"))
     step = Step(model)
     assert (step.sequences, step.sequence_outputs) == (["x"], ["tags"])
-    x = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    x = draw()
     x[0, 4:] = 0.0
     found = run_by_steps(step, step.joined, {"x": x})
     whole = KerasRunner(model)({"x": x})
     models.assert_same({"tags": found["tags"], "last": found["last"][:, -1]}, whole)
     with pytest.raises(ValueError, match=r"shape=\(None, 6, 3\)"):
         model(x[:, :1])  # the model itself still refuses other lengths
-    files = [
-        export_saved_model(model, tmp_path / "served", step=True),
-        export_tflite(model, tmp_path / "step.tflite", signature="step"),
-    ]
-    report = check(model, files, x, batch_sizes=[BATCH])
-    assert report, report.failures
-    assert [a.property("streaming").status for a in report.artifacts] == ["pass"] * 3
-
-
-def test_an_export_of_a_model_of_static_length_has_a_step_only_on_request(caplog):
-    with caplog.at_level("INFO", "keras_norm.export"):
-        assert find_step(static(keras.layers.GRU(2))) is None
-    assert "the number of timesteps is static: pass step=True" in caplog.text
-
-
-class OfStaticLength(keras.layers.Layer):
-    """Refuses other lengths than `TIME`."""
-
-    def call(self, x):
-        if x.shape[1] != TIME:
-            raise ValueError(f"there must be {TIME} timesteps")
-        return x
-
-
-@pytest.mark.parametrize(
-    ("layer", "message"),
-    [
-        (keras.layers.Reshape((3 * TIME,)), "does not run on one timestep"),
-        (OfStaticLength(), "another number of timesteps: there must be 6 timesteps"),
-        (lambda x: keras.ops.mean(x, axis=1), "mixes timesteps"),
-    ],
-    ids=["reshape", "length", "mean"],
-)
-def test_a_model_of_static_length_that_mixes_timesteps_has_no_step(layer, message):
-    recurrent = keras.layers.SimpleRNN(3, return_sequences=True)
-    inputs = keras.Input((TIME, 3))
-    with pytest.raises(StreamingError, match=message):
-        find_step(keras.Model(inputs, layer(recurrent(inputs))), True)
-
-
-def test_inputs_without_the_time_of_a_recurrent_layer_have_no_step():
-    inputs = keras.Input((TIME, 3))
-    halves = keras.layers.Conv1D(3, 2, strides=2)(inputs)
-    with pytest.raises(StreamingError, match="no input has as many timesteps, along axis 1, as"):
-        Step(keras.Model(inputs, keras.layers.SimpleRNN(2)(halves)))
-
-
-def test_a_layer_with_initial_states_other_than_zeros_has_no_step():
-    class Warm(keras.layers.GRUCell):
-        def get_initial_state(self, batch_size=None):
-            return [keras.ops.ones((batch_size, self.units))]
-
-    with pytest.raises(StreamingError, match="has initial states other than zeros"):
-        Step(one_layer(keras.layers.RNN(Warm(4))))
-
-
-def test_an_export_without_a_step_logs_the_reason(tmp_path, caplog):
-    with caplog.at_level("INFO", "keras_norm.export"):
-        path = export_saved_model(one_layer(pooled), tmp_path / "model")
-    assert "mixes timesteps" in caplog.text
-    with pytest.raises(RunnerError, match="no signature step"):
-        open_runner(path, signature_name="step")
+    with open_runner(
+        export_saved_model(model, tmp_path / "served", step=True), signature_name="step"
+    ) as run:
+        models.assert_same(step.over_time(run, {"x": x}), whole)
 
 
 def test_check_notes_that_a_file_lacks_a_possible_step(tmp_path):
     model = one_layer(keras.layers.SimpleRNN(4))
-    data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    data = draw()
     report = check_quickly(model, export_tflite(model, tmp_path / "m.tflite", step=False), data)
     assert report
     assert report.notes == ("m.tflite: no step signature, so streaming was not compared",)
@@ -414,7 +257,7 @@ def test_check_notes_a_step_with_other_names(tmp_path):
         return one_layer(lambda x: keras.layers.Dense(2, name="y")(recurrent(x)))
 
     model = build("a")
-    data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
+    data = draw()
     file = export_tflite(model, tmp_path / "m.tflite")
     renamed = build("b")
     renamed.set_weights(model.get_weights())
@@ -446,14 +289,14 @@ def test_states_among_the_outputs_are_those_of_the_stream():
     inputs = keras.Input((None, 3), name="x")
     outputs = keras_norm.LayerNormLSTM(4, return_sequences=True, return_state=True)(inputs)
     model = randomized(keras.Model(inputs, outputs))
-    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    data = {"x": draw()}
     step = Step(model)
     models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
 
 
 def test_other_threads_call_the_model_while_a_step_runs():
     model = one_layer(keras_norm.LayerNormSimpleRNN(4))
-    data = {"x": np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")}
+    data = {"x": draw()}
     before = KerasRunner(model)(data)
 
     class Elsewhere(keras.layers.Layer):
@@ -478,13 +321,13 @@ def test_a_tflite_file_stores_the_weights_once(tmp_path):
     assert 1.0 < path.stat().st_size / (4 * model.count_params()) < 1.5
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_a_step_runs_in_mixed_precision(policy, tmp_path):
-    inputs = keras.Input((None, 3), name="x")
-    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(8, dtype=policy)(inputs))
+def test_a_step_runs_in_mixed_precision(tmp_path):
+    x = inputs = keras.Input((None, 3), name="x")
+    for policy in ("mixed_float16", "mixed_bfloat16"):
+        x = keras_norm.LayerNormSimpleRNN(8, return_sequences=True, dtype=policy)(x)
+    model = keras.Model(inputs, x)
     path = export_saved_model(model, tmp_path / "model", step=True)
-    data = np.random.default_rng(0).normal(size=(BATCH, TIME, 3)).astype("float32")
-    report = check_quickly(model, [path], data)
+    report = check_quickly(model, [path], draw())
     assert report, report.failures
 
 
