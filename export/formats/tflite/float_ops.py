@@ -18,38 +18,35 @@ import flatbuffers
 import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
+from tflite_schema import has_scale, operation_names, scale_and_zero
 
 # Operations that are never rewritten to float32: matrix products and lookups, because weights in
 # float32 would make the file large, and operations that run subgraphs. All other operations cost
 # little in float32.
-IN_INTEGERS = frozenset(
-    getattr(schema.BuiltinOperator, name)
-    for name in (
-        "BATCH_MATMUL",
-        "CONV_2D",
-        "CONV_3D",
-        "DEPTHWISE_CONV_2D",
-        "EMBEDDING_LOOKUP",
-        "FULLY_CONNECTED",
-        "GATHER",
-        "GATHER_ND",
-        "IF",
-        "LSTM",
-        "SVDF",
-        "TRANSPOSE_CONV",
-        "UNIDIRECTIONAL_SEQUENCE_LSTM",
-        "WHILE",
-    )
+IN_INTEGERS = (
+    "BATCH_MATMUL",
+    "CONV_2D",
+    "CONV_3D",
+    "DEPTHWISE_CONV_2D",
+    "EMBEDDING_LOOKUP",
+    "FULLY_CONNECTED",
+    "GATHER",
+    "GATHER_ND",
+    "IF",
+    "LSTM",
+    "SVDF",
+    "TRANSPOSE_CONV",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    "WHILE",
 )
 # Operations that must compute in float32 in a file of 16 bits, because TensorFlow's quantizer gives
 # their inputs another scale than their output.
-SELECTIONS = frozenset([schema.BuiltinOperator.SELECT, schema.BuiltinOperator.SELECT_V2])
+SELECTIONS = ("SELECT", "SELECT_V2")
 INTEGERS = {schema.TensorType.INT8: "int8", schema.TensorType.INT16: "int16"}
-QUANTIZE, DEQUANTIZE = schema.BuiltinOperator.QUANTIZE, schema.BuiltinOperator.DEQUANTIZE
 # Scale for a tensor of zeros. Zeros are exact in any positive scale. A tiny scale has no effect on
 # a sum of this tensor and another tensor, because a sum uses the larger scale of its two operands.
 TINY_SCALE = 1e-9
-CONVERSIONS = (QUANTIZE, DEQUANTIZE, schema.BuiltinOperator.CAST)
+CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 
 
 def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
@@ -75,13 +72,13 @@ def operations_in_float32(content: bytes) -> list[tuple[str, str]]:
     Args:
         content: a TFLite file.
     """
-    kinds = {code: name for name, code in vars(schema.BuiltinOperator).items()}
     model = schema.ModelT.InitFromPackedBuf(content, 0)
+    kinds = operation_names(schema, model)
     return [
-        (kinds[kind], graph.tensors[op.outputs[0]].name.decode())
+        (kind, graph.tensors[op.outputs[0]].name.decode())
         for graph in model.subgraphs
         for op in graph.operators or []
-        if (kind := _kind(model, op)) not in CONVERSIONS
+        if (kind := kinds[op.opcodeIndex]) not in CONVERSIONS
         and _any_float(graph, op.inputs)
         and _any_float(graph, op.outputs)
     ]
@@ -92,6 +89,7 @@ class _Graph:
 
     def __init__(self, model: schema.ModelT, graph: schema.SubGraphT) -> None:
         self._model = model
+        self._kinds = operation_names(schema, model)
         self._graph = graph
         self._tensors = graph.tensors
         # Index of an integer tensor -> index of the float32 tensor with the dequantized values.
@@ -125,11 +123,11 @@ class _Graph:
         rewritten = set()
         for op in operators:
             kind = self._kind(op)
-            if id(op) in chosen and kind != QUANTIZE:
+            if id(op) in chosen and kind != "QUANTIZE":
                 rewritten |= {tensor for tensor in op.outputs if self._is_integer(tensor)}
-            elif kind == QUANTIZE and not self._is_integer(op.inputs[0]):
+            elif kind == "QUANTIZE" and not self._is_integer(op.inputs[0]):
                 self._float[op.outputs[0]] = op.inputs[0]
-            elif kind == DEQUANTIZE and op.inputs[0] in rewritten:
+            elif kind == "DEQUANTIZE" and op.inputs[0] in rewritten:
                 self._float.setdefault(op.inputs[0], op.outputs[0])
         # Float32 tensors that a rewritten operation now writes. The DEQUANTIZE operations that
         # wrote these tensors before are dropped.
@@ -147,16 +145,16 @@ class _Graph:
     def _is_chosen(self, op: schema.OperatorT, all_but_products: bool) -> bool:
         """Return whether an operation reads integers and must be rewritten to float32."""
         kind, inputs = self._kind(op), [tensor for tensor in op.inputs if tensor >= 0]
-        if kind == DEQUANTIZE or kind in IN_INTEGERS or not any(map(self._is_integer, inputs)):
+        if kind == "DEQUANTIZE" or kind in IN_INTEGERS or not any(map(self._is_integer, inputs)):
             return False
-        mixed = kind != QUANTIZE and _any_float(self._graph, [*inputs, *op.outputs])
+        mixed = kind != "QUANTIZE" and _any_float(self._graph, [*inputs, *op.outputs])
         return all_but_products or mixed or kind in SELECTIONS
 
     def _write(self, op: schema.OperatorT, read: set[int]) -> None:
         """Append an operation in float32, and quantize the outputs that integer operations read."""
         inputs = [self._in_float(t) if self._is_integer(t) else t for t in op.inputs]
         integers = [tensor for tensor in op.outputs if self._is_integer(tensor)]
-        if self._kind(op) == QUANTIZE:
+        if self._kind(op) == "QUANTIZE":
             # A QUANTIZE of integers only changes their scale. In float32 it has no effect: drop it.
             self._float[op.outputs[0]] = inputs[0]
         else:
@@ -168,7 +166,7 @@ class _Graph:
             self._graph.operators.append(op)
         for tensor in integers:
             if tensor in read:
-                self._append(QUANTIZE, self._float[tensor], tensor)
+                self._append("QUANTIZE", self._float[tensor], tensor)
 
     def _in_float(self, tensor: int) -> int:
         """Return the index of a float32 tensor with the dequantized values of an integer tensor."""
@@ -178,19 +176,14 @@ class _Graph:
                 self._float[tensor] = self._new(tensor, self._dequantize(tensor, bytes(data)))
             else:
                 self._float[tensor] = self._new(tensor)
-                self._append(DEQUANTIZE, tensor, self._float[tensor])
+                self._append("DEQUANTIZE", tensor, self._float[tensor])
         return self._float[tensor]
 
     def _dequantize(self, tensor: int, data: bytes) -> "npt.NDArray[np.float32]":
         old = self._tensors[tensor]
         shape = [] if old.shape is None else old.shape
+        scale, zero = scale_and_zero(old, len(shape))
         values = np.frombuffer(data, INTEGERS[old.type]).reshape(shape)
-        scale, zero = (np.asarray(x) for x in (old.quantization.scale, old.quantization.zeroPoint))
-        if len(scale) > 1:
-            # Each index of one axis has a scale. Reshape the scales to broadcast to the tensor.
-            sizes = [1] * values.ndim
-            sizes[old.quantization.quantizedDimension] = -1
-            scale, zero = scale.reshape(sizes), zero.reshape(sizes)
         return np.asarray((values - zero) * scale, np.float32)
 
     def _new(self, tensor: int, constant: "npt.NDArray[np.float32] | None" = None) -> int:
@@ -203,15 +196,13 @@ class _Graph:
         self._tensors.append(new)
         return len(self._tensors) - 1
 
-    def _append(self, kind: int, source: int, target: int) -> None:
+    def _append(self, kind: str, source: int, target: int) -> None:
         """Append a QUANTIZE or DEQUANTIZE operation that reads `source` and writes `target`.
 
         Every file in integers already has the opcodes of both operations.
         """
         op = schema.OperatorT()
-        op.opcodeIndex = next(
-            i for i, code in enumerate(self._model.operatorCodes) if code.builtinCode == kind
-        )
+        op.opcodeIndex = self._kinds.index(kind)
         op.inputs, op.outputs = [source], [target]
         self._graph.operators.append(op)
 
@@ -219,29 +210,19 @@ class _Graph:
         """Remove each QUANTIZE and DEQUANTIZE whose output no operation reads."""
         read, used = set(self._graph.outputs), []
         for op in reversed(self._graph.operators):
-            if self._kind(op) not in (QUANTIZE, DEQUANTIZE) or read & set(op.outputs):
+            if self._kind(op) not in ("QUANTIZE", "DEQUANTIZE") or read & set(op.outputs):
                 used.append(op)
                 read |= set(op.inputs)
         self._graph.operators = used[::-1]
 
-    def _kind(self, op: schema.OperatorT) -> int:
-        return _kind(self._model, op)
+    def _kind(self, op: schema.OperatorT) -> str:
+        return self._kinds[op.opcodeIndex]
 
     def _is_integer(self, tensor: int) -> bool:
         """Return whether a tensor stores real numbers as integers with a scale."""
         if tensor < 0 or self._tensors[tensor].type not in INTEGERS:
             return False
-        quantization = self._tensors[tensor].quantization
-        return quantization is not None and quantization.scale is not None
-
-
-def _kind(model: schema.ModelT, op: schema.OperatorT) -> int:
-    """Return the number of an operation's kind in LiteRT's enum `BuiltinOperator`."""
-    code = model.operatorCodes[op.opcodeIndex]
-    # Old TFLite files store an operation's code in a byte, new files in an int. The larger of the
-    # two numbers is the code.
-    number: int = max(code.builtinCode, code.deprecatedBuiltinCode)
-    return number
+        return has_scale(self._tensors[tensor])
 
 
 def _any_float(graph: schema.SubGraphT, tensors: Iterable[int]) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 import worker_protocol as protocol
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from tflite_schema import operation_names
 
 EVERY_TENSOR = {
     "experimental_preserve_all_tensors": True,
@@ -71,18 +72,11 @@ def computed_tensors(interpreter: Interpreter, model: schema.ModelT, graph: int)
 
 def operations(model: schema.ModelT) -> dict[str, list[str]]:
     """Return the output tensors of all subgraphs by operation, such as {"ADD": ["dense/add"]}."""
-    names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
-    found: dict[str, list[str]] = {}
+    kinds, found = operation_names(schema, model), dict[str, list[str]]()
     for subgraph in model.subgraphs:
         for operator in subgraph.operators or ():
-            code = model.operatorCodes[operator.opcodeIndex]
-            # Old TFLite files store the operation's code in a byte, new files in an int. The
-            # larger of the two numbers is the code.
-            op = names[max(code.builtinCode, code.deprecatedBuiltinCode)]
-            if op == "CUSTOM":
-                op = code.customCode.decode()
             outputs = [(subgraph.tensors[i].name or b"").decode() for i in operator.outputs]
-            found.setdefault(op, []).extend(outputs)
+            found.setdefault(kinds[operator.opcodeIndex], []).extend(outputs)
     return found
 
 

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TypeAlias
 
 from keras_norm.export.compare.tolerance import coarsest
+from keras_norm.export.formats.tflite.tflite_schema import has_scale, operation_names
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Json, Shape
 from keras_norm_verify.printable import printable
@@ -82,20 +83,16 @@ def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
         path: a .tflite file.
     """
     with parse_tflite(path) as (schema, model):
-        ops, types = map(_names, (schema.BuiltinOperator, schema.TensorType))
-        # Old TFLite files store an operation's code in a byte, new files in an int. The larger of
-        # the two numbers is the code.
-        codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
-        numbers = set()
+        dtypes, numbers = _dtypes(schema), set()
         for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
-            scale = None if tensor.quantization is None else tensor.quantization.scale
-            if scale is not None and len(scale):
-                numbers |= {"int8"} | {"int16"} & {types.get(tensor.type, "").lower()}
-            elif "FLOAT" in (dtype := types.get(tensor.type, "")):
-                numbers.add(dtype.lower())
+            dtype = dtypes.get(tensor.type, "")
+            if has_scale(tensor):
+                numbers |= {"int8"} | {"int16"} & {dtype}
+            elif "float" in dtype:
+                numbers.add(dtype)
         return TFLiteFile(
             sorted(map(_key, model.signatureDefs or ())),
-            frozenset(ops.get(code, f"operation {code}") for code in codes),
+            frozenset(operation_names(schema, model)),
             frozenset(numbers),
         )
 
@@ -118,7 +115,7 @@ def read_signature(
     with parse_tflite(path) as (schema, model):
         found = {_key(s): s for s in model.signatureDefs or () if s.subgraphIndex == 0}
         graph, signature = model.subgraphs[0], found.get(name)
-        dtypes = {code: kind.lower() for code, kind in _names(schema.TensorType).items()}
+        dtypes = _dtypes(schema)
 
         def tensors(entries: Json, indices: Iterable[int]) -> Tensors:
             result = {}
@@ -181,5 +178,6 @@ def _load_schema() -> ModuleType:
     return schema
 
 
-def _names(enum: type) -> dict[int, str]:
-    return {code: name for name, code in vars(enum).items() if isinstance(code, int)}
+def _dtypes(schema: ModuleType) -> dict[int, str]:
+    """Return NumPy's names of the types of tensors, by their numbers in the schema."""
+    return {code: kind.lower() for kind, code in vars(schema.TensorType).items() if kind.isupper()}

@@ -9,6 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from keras_norm.export.formats.tflite.tflite_file import parse_tflite
+from keras_norm.export.formats.tflite.tflite_schema import (
+    has_scale,
+    operation_names,
+    scale_and_zero,
+)
 from keras_norm.typing import Array, Json
 
 # Types that store numbers, in TFLite's schema and as NumPy dtypes.
@@ -78,8 +83,8 @@ def read_graph(path: pathlib.Path) -> TFLiteGraph:
     """
     with parse_tflite(path) as (schema, model):
         dtypes = {getattr(schema.TensorType, name.upper()): name for name in DTYPES}
-        codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
-        in_integers = schema.BuiltinOperator.QUANTIZE in codes
+        kinds = operation_names(schema, model)
+        in_integers = "QUANTIZE" in kinds
         operations, constants = [], []
         for graph in model.subgraphs:
             names = [tensor.name.decode() for tensor in graph.tensors]
@@ -94,7 +99,7 @@ def read_graph(path: pathlib.Path) -> TFLiteGraph:
             ]
             constants += sorted(found, key=functools.partial(_place, names))
             operations += [
-                (codes[op.opcodeIndex], *map(_plain, (op.inputs, op.outputs, op.builtinOptions)))
+                (kinds[op.opcodeIndex], *map(_plain, (op.inputs, op.outputs, op.builtinOptions)))
                 for op in graph.operators or ()
             ]
         return TFLiteGraph(operations, constants, in_integers)
@@ -118,7 +123,7 @@ def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
             schema.TensorType.INT8: (-128, 127),
             schema.TensorType.INT16: (-(2**15), 2**15 - 1),
         }
-        codes = [max(c.builtinCode, c.deprecatedBuiltinCode) for c in model.operatorCodes]
+        kinds = operation_names(schema, model)
 
         def ranges() -> Iterator[tuple[str, tuple[float, float]]]:
             for signature in model.signatureDefs or ():
@@ -126,15 +131,15 @@ def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
                 rounded = {
                     op.inputs[0]: graph.tensors[op.outputs[0]]
                     for op in graph.operators or ()
-                    if codes[op.opcodeIndex] == schema.BuiltinOperator.QUANTIZE
+                    if kinds[op.opcodeIndex] == "QUANTIZE"
                 }
                 for entry in signature.inputs or ():
                     tensor = rounded.get(entry.tensorIndex)
                     if tensor is not None and tensor.type in limits:
-                        scale, zero = tensor.quantization.scale[0], tensor.quantization.zeroPoint[0]
+                        scale, zero = map(float, scale_and_zero(tensor, 0))
                         # A value beyond the last integer by up to half a step is rounded to it.
                         first, last = limits[tensor.type]
-                        low, high = (float((n - zero) * scale) for n in (first - 0.5, last + 0.5))
+                        low, high = ((n - zero) * scale for n in (first - 0.5, last + 0.5))
                         yield entry.name.decode(), (low, high)
 
         return dict(ranges())
@@ -143,27 +148,15 @@ def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
 def _read_constant(tensor: Json, dtype: str, data: bytes, in_integers: bool) -> Constant:
     shape = [] if tensor.shape is None else tensor.shape
     values = np.frombuffer(data, dtype).reshape(shape).astype("float64")
-    quantization = tensor.quantization
-    largest = np.abs(values).max(initial=0.0)
-    if quantization is not None and quantization.scale is not None and len(quantization.scale):
-        scale, zero = (
-            np.asarray(numbers, "float64")
-            for numbers in (quantization.scale, quantization.zeroPoint)
-        )
-        if len(scale) > 1:
-            # Each index of one axis has a scale. Reshape the scales to broadcast to the values.
-            sizes = [1] * values.ndim
-            sizes[quantization.quantizedDimension] = -1
-            scale, zero = scale.reshape(sizes), zero.reshape(sizes)
-        elif not values.ndim:
-            scale, zero = scale[0], zero[0]
+    rounding = np.asarray(0.0)
+    if has_scale(tensor):
+        scale, zero = scale_and_zero(tensor, values.ndim)
         values, rounding = (values - zero) * scale, scale / 2
     elif dtype == "float16":
         rounding = np.maximum(np.abs(values) * 2.0**-11, 2.0**-25)
     elif dtype == "float32":
+        largest = np.abs(values).max(initial=0.0)
         rounding = np.asarray(largest * (EIGHT_BIT_ROUNDING if in_integers else COMPUTED))
-    else:
-        rounding = np.asarray(0.0)
     return Constant(tensor.name.decode(), dtype, values, rounding)
 
 

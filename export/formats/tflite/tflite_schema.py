@@ -1,0 +1,57 @@
+"""Read the names of operations and the scales of integers in a parsed TFLite file.
+
+Worker scripts import this module by its path.
+"""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+# Objects of LiteRT's schema, which the package loads without LiteRT itself.
+Schema: TypeAlias = Any
+
+
+def operation_names(schema: Schema, model: Schema) -> list[str]:
+    """Return the names of a file's operations, such as "ADD", in the order of its opcodes.
+
+    Args:
+        schema: LiteRT's schema module.
+        model: the parsed file (`ModelT`).
+    """
+    names = {code: name for name, code in vars(schema.BuiltinOperator).items()}
+    found = []
+    for entry in model.operatorCodes:
+        # Old TFLite files store an operation's code in a byte, new files in an int. The larger of
+        # the two numbers is the code.
+        code = max(entry.builtinCode, entry.deprecatedBuiltinCode)
+        is_custom = names.get(code) == "CUSTOM"
+        found.append(
+            entry.customCode.decode() if is_custom else names.get(code, f"operation {code}")
+        )
+    return found
+
+
+def has_scale(tensor: Schema) -> bool:
+    """Return whether a tensor stores real numbers as integers with a scale."""
+    scale = None if tensor.quantization is None else tensor.quantization.scale
+    return scale is not None and len(scale) > 0
+
+
+def scale_and_zero(tensor: Schema, rank: int) -> tuple[Array, Array]:
+    """Return the scale and the zero point of a tensor: real number = (integer - zero) * scale.
+
+    Args:
+        tensor: a tensor with a scale, or with a scale for each index of one axis.
+        rank: number of axes, to which the results broadcast.
+    """
+    quantization = tensor.quantization
+    sizes = [1] * rank
+    if len(quantization.scale) > 1:
+        sizes[quantization.quantizedDimension] = -1
+    scale, zero = (
+        np.asarray(numbers, "float64").reshape(sizes)
+        for numbers in (quantization.scale, quantization.zeroPoint)
+    )
+    return scale, zero
