@@ -8,13 +8,16 @@ import keras_norm
 from keras_norm.export import RunnerError, StreamingError, export_saved_model, open_runner
 from keras_norm.export.model.find_step import find_step, reads_single_timesteps
 from keras_norm.export.model.reference import make_reference
+from tests.rnn import kinds
 
 TIME = 6
 
 
 def one_layer(layer, time=None):
     inputs = keras.Input((time, 3), name="x")
-    return keras.Model(inputs, layer(inputs))
+    model = keras.Model(inputs, layer(inputs))
+    kinds.randomize(model)
+    return model
 
 
 class Stateless(keras.layers.SimpleRNNCell):
