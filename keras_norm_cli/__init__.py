@@ -73,13 +73,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
             return (FAILED if getattr(commands, args.command)(args) is False else OK), ""
     except errors.VerificationError as error:
         return FAILED, _with_notes(error)
-    except (
-        errors.ConversionError,
-        errors.RunnerError,
-        ImportError,
-        OSError,
-        ValueError,
-    ) as error:
+    except (errors.ConversionError, errors.RunnerError, ImportError, OSError, ValueError) as error:
         return WRONG_USE, _with_notes(error)
     except MemoryError:
         return WRONG_USE, (
@@ -112,19 +106,17 @@ def _import_modules(modules: Sequence[str]) -> None:
             raise ImportError(
                 f"--import must be the name of a module, such as my.layers; received {module}"
             )
+    folder = os.getcwd()
     if modules:
-        sys.path.insert(0, os.getcwd())
+        sys.path.insert(0, folder)
     for module in modules:
         try:
             importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name != module:
-                raise ImportError(f"--import {module}: {_with_line(error)}") from error
-            raise ImportError(
-                f"--import {module}: there is no such module in {os.getcwd()} or on Python's path"
-            ) from error
         except (Exception, SystemExit) as error:
-            raise ImportError(f"--import {module}: {_with_line(error)}") from error
+            reason = _with_line(error)
+            if isinstance(error, ModuleNotFoundError) and error.name == module:
+                reason = f"there is no such module in {folder} or on Python's path"
+            raise ImportError(f"--import {module}: {reason}") from error
 
 
 def _with_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from keras_norm_cli.file_formats import BUILT_IN
 
 DEFAULT_FORMAT = "saved_model"
+ARRAYS = ".npz file of arrays by input name, or .npy file for a model with one input"
 LARGEST = 2**63 - 1  # TensorFlow reads versions and sizes as 64 bits
 
 
@@ -111,19 +112,20 @@ def make_parser() -> argparse.ArgumentParser:
         sub.add_argument(name, type=pathlib.Path, metavar="FILE.npz", help=text, **options)
 
     def data_and_reports(sub: argparse.ArgumentParser) -> None:
-        text = (
-            ".npz files of arrays by input name, or .npy files for a model with one input; the "
-            "files are read one at a time"
-        )
+        text = f"{ARRAYS}; several files are read one at a time"
         npz(sub, "--data", text, required=True, nargs="+")
         text = (
-            ".npz files of labels by output name, or .npy files for a model with one output; give "
-            "one file for each file of --data"
+            ".npz file of labels by output name, or .npy file for a model with one output; give a "
+            "file for each file of --data"
         )
         npz(sub, "--labels", text, nargs="+")
-        text = "also write the report as "
-        sub.add_argument("--json", type=pathlib.Path, metavar="FILE", help=f"{text}JSON")
-        sub.add_argument("--html", type=pathlib.Path, metavar="FILE", help=f"{text}an HTML page")
+        for option, form in (("--json", "JSON"), ("--html", "an HTML page")):
+            text = f"also write the report as {form}"
+            sub.add_argument(option, type=pathlib.Path, metavar="FILE", help=text)
+
+    def new_model(sub: argparse.ArgumentParser) -> None:
+        text = "file to write"
+        sub.add_argument("--to", required=True, type=pathlib.Path, metavar="NEW.keras", help=text)
 
     export = command("export", "export a model as SavedModel, TFLite or ONNX")
     export.add_argument("--to", required=True, metavar="DIR", help="folder to write to")
@@ -137,11 +139,7 @@ def make_parser() -> argparse.ArgumentParser:
         "step signature; default: write a step signature if the model can run one timestep at a "
         "time and its number of timesteps is dynamic",
     )
-    text = (
-        ".npz file of arrays by input name, or .npy file for a model with one input: samples to "
-        "test the exported files and to calibrate int8"
-    )
-    npz(export, "--samples", text)
+    npz(export, "--samples", f"{ARRAYS}: samples to test the files and to calibrate int8")
     export.add_argument(
         "--no-golden-cases",
         dest="golden_cases",
@@ -208,11 +206,8 @@ def make_parser() -> argparse.ArgumentParser:
     verify.add_argument("--golden-cases", metavar="FILE.npz", help=text)
 
     recalibrate = command("recalibrate", "recompute the moving statistics of batch norms from data")
-    text = ".npz file of arrays by input name, or .npy file for a model with one input"
-    npz(recalibrate, "--data", text, required=True)
-    recalibrate.add_argument(
-        "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
-    )
+    npz(recalibrate, "--data", ARRAYS, required=True)
+    new_model(recalibrate)
 
     convert = command("convert", "replace a model's Keras layers by normalized layers")
     convert.add_argument(
@@ -225,14 +220,9 @@ def make_parser() -> argparse.ArgumentParser:
     convert.add_argument("--where", nargs="+", metavar="LAYER", help=text)
     text = "number of timesteps with their own statistics, for --norm batch"
     convert.add_argument("--max-timesteps", type=_positive, metavar="N", help=text)
-    convert.add_argument(
-        "--to", required=True, type=pathlib.Path, metavar="NEW.keras", help="file to write"
-    )
+    new_model(convert)
 
     inspect = command("inspect", "list a model's normalization layers, inputs and outputs")
-    text = (
-        ".npz file of arrays by input name, or .npy file for a model with one input: also list how "
-        "much the inputs differ in size, where a norm of W x removes the size"
-    )
-    npz(inspect, "--data", text)
+    text = "also list how much the inputs differ in size, where a norm of W x removes the size"
+    npz(inspect, "--data", f"{ARRAYS}: {text}")
     return parser

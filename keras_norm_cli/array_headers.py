@@ -10,14 +10,6 @@ import numpy as np
 from keras_norm_verify.files import NPY_BYTES, require_arrays
 from keras_norm_verify.printable import printable_error
 
-# Version of the .npy format -> function that reads its header. Only headers of structured arrays
-# differ between the versions 2 and 3.
-READERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-    (3, 0): np.lib.format.read_array_header_2_0,
-}
-
 
 class Header(NamedTuple):
     """Shape and dtype of a stored array."""
@@ -62,20 +54,23 @@ def _read_headers(path: pathlib.Path) -> dict[str, Header]:
             return {"": _read_header(file, path.stat().st_size)}
         headers = {}
         with zipfile.ZipFile(file) as archive:
-            for name in archive.namelist():
-                if name.endswith(".npy"):
-                    with archive.open(name) as entry:
-                        size = archive.getinfo(name).file_size
-                        headers[name.removesuffix(".npy")] = _read_header(entry, size)
+            for entry in archive.infolist():
+                if entry.filename.endswith(".npy"):
+                    with archive.open(entry) as stored:
+                        header = _read_header(stored, entry.file_size)
+                        headers[entry.filename.removesuffix(".npy")] = header
         return headers
 
 
 def _read_header(file: IO[bytes], size: int) -> Header:
     """Read the header of an array from its file, which has `size` bytes."""
     version = np.lib.format.read_magic(file)
-    if version not in READERS:
+    if version not in ((1, 0), (2, 0), (3, 0)):
         raise ValueError(f"the version {version} of the format is unknown")
-    shape, _, dtype = READERS[version](file)
+    # Only headers of structured arrays differ between the versions 2 and 3.
+    is_first = version == (1, 0)
+    read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
     if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size - file.tell():
         raise ValueError(f"the file ends before the last value of shape {shape}")
     return Header(shape, dtype)

@@ -17,21 +17,21 @@ NEED_SAMPLES = ("int8", "int16x8")
 
 
 def check_files(args: argparse.Namespace) -> None:
-    """Raise OSError or ValueError for a file that a command cannot read, or cannot write.
-
-    Args:
-        args: the arguments of any command.
-    """
+    """Raise OSError or ValueError for a file that a command cannot read, or cannot write."""
     given = vars(args)
     artifacts = [*given.get("artifacts", ()), *given.get("versions", ())]
     for name in (*artifacts, *([args.to] if args.command == "export" else ())):
-        _require_utf8(name)
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise ValueError(
+                f"The path {name} is not UTF-8, which TensorFlow needs. Choose another path."
+            )
     inputs = [args.model, *map(pathlib.Path, artifacts)]
     for path in inputs:
         is_model = path == args.model and args.command != "compare"
         if is_model or path.suffix in (".keras", ".h5"):
             _require_model(path)
-    data, labels, samples = (_to_list(given.get(name)) for name in ("data", "labels", "samples"))
+    found = (given.get(name) or [] for name in ("data", "samples", "labels"))
+    data, samples, labels = ([x] if isinstance(x, pathlib.Path) else x for x in found)
     needs_two = args.command == "check" or given.get("quantize") in NEED_SAMPLES
     _require_data(args.model, [*data, *samples], labels, 2 if needs_two else 1)
     if args.command == "convert" and args.max_timesteps and args.norm != "batch":
@@ -46,9 +46,6 @@ def check_formats(args: argparse.Namespace) -> None:
     """Raise OSError or ValueError for formats that do not fit the other arguments.
 
     A module of `--import` can register a format, so this function runs after the imports.
-
-    Args:
-        args: the arguments of any command.
     """
     if args.command == "export":
         _require_export_folder(pathlib.Path(args.to))
@@ -61,17 +58,6 @@ def check_formats(args: argparse.Namespace) -> None:
         for path in (args.model, *map(pathlib.Path, args.versions)):
             if path.suffix != ".keras":
                 require_known(find_artifact(path))
-
-
-def _to_list(paths: Sequence[pathlib.Path] | pathlib.Path | None) -> list[pathlib.Path]:
-    return [paths] if isinstance(paths, pathlib.Path) else list(paths or ())
-
-
-def _require_utf8(name: str) -> None:
-    if any("\ud800" <= letter <= "\udfff" for letter in name):
-        raise ValueError(
-            f"The path {name} is not UTF-8, which TensorFlow needs. Choose another path."
-        )
 
 
 def _require_model(path: pathlib.Path) -> None:
@@ -138,12 +124,9 @@ def _require_reports(args: argparse.Namespace, read: Sequence[pathlib.Path]) -> 
         if path := getattr(args, option):
             if not path.parent.is_dir():
                 raise FileNotFoundError(f"--{option}: there is no folder {path.parent}.")
-            if path.is_dir():
-                raise IsADirectoryError(f"--{option}: {path} is a folder. Give the name of a file.")
-            if path.exists() and not path.is_file():
-                raise OSError(f"--{option}: {path} is a device. Give the name of a file.")
-            if path.is_symlink() and not path.exists():
-                raise OSError(f"--{option}: {path} is a broken link. Give the name of a file.")
+            if (path.exists() or path.is_symlink()) and not path.is_file():
+                kind = "folder" if path.is_dir() else "device" if path.exists() else "broken link"
+                raise OSError(f"--{option}: {path} is a {kind}. Give the name of a file.")
             _require_folder(path.parent, f"--{option}")
     inputs = {pathlib.Path(os.path.realpath(path)) for path in read}
     reports = [pathlib.Path(os.path.realpath(path)) for path in (args.json, args.html) if path]

@@ -1,6 +1,6 @@
 """Run the commands of `keras-norm`, whose arguments `check_arguments` has accepted.
 
-`check` returns False if an exported file fails.
+Each function takes the arguments of its command, as `arguments.make_parser` parses them.
 """
 
 import argparse
@@ -38,9 +38,6 @@ EXPORT_OPTIONS = ("version", "step", "samples", "golden_cases", "warmup", "signa
 
 def export(args: argparse.Namespace) -> None:
     """Export a model in the formats of `--format`.
-
-    Args:
-        args: `model`, `to`, `format`, `force` and `EXPORT_OPTIONS` of the command line.
 
     Raises:
         ValueError, OSError, ImportError: as for the exporters.
@@ -93,10 +90,6 @@ def export(args: argparse.Namespace) -> None:
 def check(args: argparse.Namespace) -> bool:
     """Check exported files against the model, and write the reports of `--json` and `--html`.
 
-    Args:
-        args: `model`, `artifacts`, `data`, `labels`, `lengths`, `batch_sizes`, `rtol`, `atol`,
-            `max_gap`, `json` and `html` of the command line.
-
     Returns:
         Whether the check passed.
 
@@ -118,9 +111,6 @@ def compare(args: argparse.Namespace) -> None:
 
     The command returns nothing, because a difference between versions is not a failure.
 
-    Args:
-        args: `model`, `versions`, `data`, `labels`, `json` and `html` of the command line.
-
     Raises:
         ValueError, OSError, ImportError, RunnerError: as for `keras_norm.export.compare_versions`.
     """
@@ -129,9 +119,6 @@ def compare(args: argparse.Namespace) -> None:
 
 def recalibrate(args: argparse.Namespace) -> None:
     """Recompute a model's moving statistics from data, and write the new model.
-
-    Args:
-        args: `model`, `data` and `to` of the command line.
 
     Raises:
         ValueError: the data do not fit the inputs, or the model has nothing to recalibrate.
@@ -148,9 +135,6 @@ def recalibrate(args: argparse.Namespace) -> None:
 def convert(args: argparse.Namespace) -> None:
     """Replace the Keras layers of a model by normalized layers, and write the new model.
 
-    Args:
-        args: `model`, `norm`, `where`, `max_timesteps` and `to` of the command line.
-
     Raises:
         ValueError: as for `keras_norm.convert`.
     """
@@ -163,9 +147,6 @@ def convert(args: argparse.Namespace) -> None:
 
 def inspect(args: argparse.Namespace) -> None:
     """Print a model's normalization layers, inputs and outputs, and the sizes of its inputs.
-
-    Args:
-        args: `model` and `data` of the command line.
 
     Raises:
         ValueError: the file cannot be loaded, or the data do not fit the inputs.

@@ -28,11 +28,7 @@ OPTIONS = {
 
 
 def with_options(text: str) -> str:
-    """Replace Python arguments in a message by command line options: `step=True` by `--step`.
-
-    Args:
-        text: a message of the package.
-    """
+    """Replace Python arguments in a message by command line options: `step=True` by `--step`."""
     for argument, option in OPTIONS.items():
         text = re.sub(argument, option, text)
     return text
@@ -92,9 +88,5 @@ class _OneLine(logging.Formatter):
 
 
 def one_line(text: str) -> str:
-    """Make text safe to print in a terminal, as one line.
-
-    Args:
-        text: any text.
-    """
+    """Make text safe to print in a terminal, as one line."""
     return printable(" ".join(text.split()), MAX_PRINTED)

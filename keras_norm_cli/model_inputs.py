@@ -23,11 +23,7 @@ class ModelInput(NamedTuple):
 
 
 def is_model_file(path: pathlib.Path) -> bool:
-    """Return whether a file is an archive with the config of a Keras model.
-
-    Args:
-        path: a file.
-    """
+    """Return whether a file is an archive with the config of a Keras model."""
     try:
         with zipfile.ZipFile(path) as archive:
             return "config.json" in archive.namelist()

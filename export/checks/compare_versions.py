@@ -41,11 +41,16 @@ def compare_versions(
 
     The outputs and labels define the prediction:
 
-    - An output with several floats on its last axis predicts the class with the largest value.
+    - Several floats on the last axis predict the class with the largest value. With one integer
+      label for each float, each float predicts a class.
     - An integer output predicts the integer.
-    - A single float between 0 and 1 predicts a class with the threshold 0.5.
-    - Any other single float with integer labels predicts a class with the threshold 0.
-    - Other outputs, and all outputs with float labels, predict numbers.
+    - A single float that lies between 0 and 1 in all data predicts a class, with the threshold 0.5.
+    - Any other single float with integer labels predicts a class, with the threshold 0.
+    - Other floats, and floats with float labels, predict numbers. Float labels of a probability
+      distribution, such as one-hot labels, do not change its class.
+
+    With integer labels the metric is the accuracy, without labels below 0, which mark padding. With
+    float labels it is the mean squared error.
 
     Args:
         old: the old version: a functional or Sequential model, or the path of a .keras file or of
@@ -55,8 +60,8 @@ def compare_versions(
             A single-step file runs whole sequences, if a version is a Keras model.
         data: samples, as for `keras_norm.export.check`, read one part at a time. If `old` is a
             file with several inputs, give arrays by input name.
-        labels: as for `keras_norm.export.check`. With labels, the report counts the predictions
-            that became right or wrong, and has the metric of both versions.
+        labels: as for `keras_norm.export.check`. With integer labels, the report counts the
+            predictions that became right or wrong.
         batch_size: largest batch size.
 
     Returns:

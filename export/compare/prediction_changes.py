@@ -28,18 +28,8 @@ class PredictionChanges:
     "Before" are the outputs of the Keras model, of inference mode, or of the old version of a
     model. "After" are the outputs of an artifact, of training mode, or of a new version.
 
-    The outputs "before" and the labels define the predictions:
-
-    - An integer output predicts the integer.
-    - Several floats on the last axis predict the class with the largest value. With one integer
-      label for each float, each float predicts a class. With float labels they predict numbers,
-      unless they are a probability distribution.
-    - A single float predicts a class, with the threshold 0.5 if it lies between 0 and 1 in all
-      data. If it does not, the threshold is 0 with integer labels; without labels the float
-      predicts a number. With float labels it always predicts a number.
-
-    With integer labels the metric is the accuracy. Labels below 0 mark padding: their predictions
-    are not counted. With float labels the metric is the mean squared error.
+    The outputs "before" and the labels define the predictions and the metric:
+    `keras_norm.export.compare_versions` has the rules.
 
     Args:
         output: name of the output.

@@ -38,7 +38,7 @@ def draw_texts(
         model: a functional or a built sequential model.
         tensor: the input, an element of `model.inputs`.
         shape: shape of the array; the first axis is the batch.
-        words: number of words of the texts in the first row. Other rows have fewer words.
+        words: number of words of a text; every second row has half as many.
         known: whether every word is in the vocabulary. If not, `UNKNOWN_ROW` has an unknown word,
             and the texts of `EMPTY_ROW` are empty.
         rng: the random generator.
@@ -47,19 +47,18 @@ def draw_texts(
         Array of bytes objects.
     """
     layers = _text_layers(model, tensor)
-    vocabulary = [word for layer in layers for word in _vocabulary(layer)] or list(WORDS)
+    found = (layer.get_vocabulary(include_special_tokens=False) for layer in layers)
+    vocabulary = [word for known_words in found for word in known_words if word] or list(WORDS)
     # No word repeats before every word of the vocabulary occurs.
-    following = itertools.cycle([vocabulary[k] for k in rng.permutation(len(vocabulary))])
+    following = itertools.cycle(rng.permutation(vocabulary).tolist())
     separator = _separator(layers)
     texts = np.empty(shape, object)
     for index in np.ndindex(*shape):
-        row, count = index[0], words if separator is not None else 1
-        if row > 0:
-            count = int(rng.integers((count + 1) // 2, count + 1))
+        count = 1 if separator is None else words - index[0] % 2 * (words // 2)
         drawn = list(itertools.islice(following, count))
-        if row == UNKNOWN_ROW and not known:
+        if index[0] == UNKNOWN_ROW and not known:
             drawn[-1] = UNKNOWN
-        if row == EMPTY_ROW and not known:
+        if index[0] == EMPTY_ROW and not known:
             drawn = []
         texts[index] = (separator or "").join(drawn)
     return to_bytes(texts)
@@ -78,11 +77,6 @@ def _text_layers(model: keras.Model, tensor: Tensor) -> list[keras.layers.Layer]
         with contextlib.suppress(AttributeError, ValueError):
             fed += [layer] * (layer.input is tensor)
     return fed or layers
-
-
-def _vocabulary(layer: keras.layers.Layer) -> list[str]:
-    """Return the words of a layer, without its tokens for unknown words and padding."""
-    return [word for word in layer.get_vocabulary(include_special_tokens=False) if word]
 
 
 def _separator(layers: Sequence[keras.layers.Layer]) -> str | None:

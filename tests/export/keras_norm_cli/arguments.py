@@ -1,4 +1,6 @@
-"""Arguments of commands, and the result of a refused command."""
+"""Arguments of commands, the result of a refused command, and a changed .keras file."""
+
+import zipfile
 
 
 def refused(result):
@@ -11,13 +13,15 @@ def refused(result):
     return err
 
 
+def replace_in_config(path, old, new, target):
+    """Write a copy of a .keras file with other bytes in its config."""
+    with zipfile.ZipFile(path) as saved, zipfile.ZipFile(target, "w") as changed:
+        for name in saved.namelist():
+            content = saved.read(name)
+            changed.writestr(name, content.replace(old, new) if name == "config.json" else content)
+
+
 EXPORT = ("export", "{}/model.keras", "--to", "{}/q")
-
-
 TFLITE = (*EXPORT, "--format", "tflite")
-
-
 BOTH = ("--format", "saved_model", "tflite")
-
-
 CHECK = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npz")

@@ -12,7 +12,7 @@ def test_the_export_of_a_recurrent_model_passes_check(run, tmp_path):
     )
     status, out, _ = run("export", tmp_path / "rnn.keras", "--to", tmp_path, *BOTH)
     assert status == 0
-    assert out.count("serving_default, step") == 2
+    assert out.count("serving_default, step") == out.count("kB") == 2
     files = (tmp_path / "saved_model", tmp_path / "model.tflite")
     status, out, _ = run("check", tmp_path / "rnn.keras", *files, "--data", "{}/data.npz")
     assert status == 0
@@ -50,20 +50,6 @@ def test_export_takes_samples_for_the_warmup(run, tmp_path):
     assert (to / "saved_model" / "assets.extra" / "tf_serving_warmup_requests").stat().st_size
 
 
-def test_export_writes_and_prints_a_version(run, tmp_path):
-    status, out, err = run("export", "{}/model.keras", "--to", tmp_path / "served", "--version", 3)
-    assert (status, err) == (0, "")
-    assert str(tmp_path / "served/saved_model/3") in out
-    assert (tmp_path / "served/saved_model/3/saved_model.pb").is_file()
-
-
-def test_export_writes_a_tflite_file_beside_the_saved_model(run, tmp_path):
-    status, out, _ = run("export", "{}/model.keras", "--to", tmp_path, *BOTH)
-    assert status == 0
-    assert out.count("kB") == 2
-    assert (tmp_path / "model.tflite").is_file()
-
-
 def test_a_model_that_tflite_does_not_support_writes_nothing(run, tmp_path):
     inputs = keras.Input((3, 3))
     keras.Model(inputs, keras.ops.det(inputs)).save(tmp_path / "det.keras")
@@ -73,13 +59,6 @@ def test_a_model_that_tflite_does_not_support_writes_nothing(run, tmp_path):
     assert not target.exists()
 
 
-def test_a_broken_link_as_the_folder_of_an_export_is_refused(run, tmp_path):
-    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
-    message = refused(run("export", "{}/model.keras", "--to", tmp_path / "out"))
-    assert "out is a link to" in message
-    assert "which does not exist" in message
-
-
 def test_a_second_run_needs_force_or_another_version(run, tmp_path):
     export = ("export", "{}/model.keras", "--to", tmp_path / "out", "--no-step")
     assert run(*export)[0] == 0
@@ -87,7 +66,11 @@ def test_a_second_run_needs_force_or_another_version(run, tmp_path):
     assert run(*export, "--force")[0] == 0
     for version in (1, 2):
         versioned = ("--to", tmp_path / "versions", "--no-step", *BOTH, "--version", version)
-        assert run("export", "{}/model.keras", *versioned)[0] == 0
+        status, out, err = run("export", "{}/model.keras", *versioned)
+        assert (status, err, out.count("kB")) == (0, "", 2)
+        folder = tmp_path / "versions" / "saved_model" / str(version)
+        assert f"{folder}  " in out
+        assert (folder / "saved_model.pb").is_file()
     assert {p.name for p in (tmp_path / "versions").iterdir()} == {
         "saved_model",
         *(f"model-{version}.tflite{part}" for version in (1, 2) for part in ("", ".golden.npz")),

@@ -16,12 +16,13 @@ import keras_norm
 import keras_norm_cli
 from keras_norm_cli import commands, interrupts
 
+INTERRUPTED = (130, "", "keras-norm: interrupted\n")
 
-def test_help_names_the_commands(run, capfd):
-    with pytest.raises(SystemExit) as ended:
-        run("--help")
-    assert ended.value.code == 0
-    assert "check" in capfd.readouterr().out
+
+def sleep_until_interrupted():
+    """Sleep 4 seconds in many calls: an interrupt of our own does not end one long sleep."""
+    for _ in range(400):
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -29,12 +30,11 @@ def test_an_interrupt_that_keras_swallows_is_raised_again(run, monkeypatch, numb
     def swallow_interrupt(args):
         with contextlib.suppress(BaseException):
             signal.raise_signal(number)
-        for _ in range(400):  # no one long sleep: an interrupt of our own does not end that
-            time.sleep(0.01)
+        sleep_until_interrupted()
 
     monkeypatch.setattr(commands, "inspect", swallow_interrupt)
     before = signal.getsignal(number)
-    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert run("inspect", "{}/model.keras") == INTERRUPTED
     assert signal.getsignal(number) == before
 
 
@@ -50,7 +50,7 @@ def test_the_cleanup_after_an_interrupt_is_not_interrupted(run, monkeypatch):
             cleaned.append(True)
 
     monkeypatch.setattr(commands, "inspect", clean_up)
-    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert run("inspect", "{}/model.keras") == INTERRUPTED
     assert cleaned
 
 
@@ -61,13 +61,12 @@ def test_a_cleanup_that_does_not_end_is_interrupted(run, monkeypatch):
         try:
             signal.raise_signal(signal.SIGINT)
         finally:
-            for _ in range(400):
-                time.sleep(0.01)
+            sleep_until_interrupted()
             ended_by_itself.append(True)
 
     monkeypatch.setattr(interrupts, "CLEANUP", 0.3)
     monkeypatch.setattr(commands, "inspect", hangs)
-    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert run("inspect", "{}/model.keras") == INTERRUPTED
     assert not ended_by_itself
 
 
@@ -80,7 +79,7 @@ def test_an_exception_after_an_interrupt_is_reported_as_the_interrupt(run, monke
             raise error("None is no shape") from None
 
     monkeypatch.setattr(commands, "inspect", raise_another_error)
-    assert run("inspect", "{}/model.keras") == (130, "", "keras-norm: interrupted\n")
+    assert run("inspect", "{}/model.keras") == INTERRUPTED
 
 
 def test_warnings_are_printed_and_native_logs_are_hidden(capfd):
@@ -90,11 +89,15 @@ def test_warnings_are_printed_and_native_logs_are_hidden(capfd):
     assert capfd.readouterr().err == "keras-norm: the layers \\x1b[2K of --samples FILE.npz\n"
 
 
-def test_the_versions_of_the_package_python_and_the_requirements_are_shown(run, capfd):
-    with pytest.raises(SystemExit) as ended:
-        run("--version")
-    assert ended.value.code == 0
-    package, python, requirements = capfd.readouterr().out.splitlines()
+def test_the_help_and_the_versions_of_the_package_and_its_requirements_are_shown(run, capfd):
+    shown = []
+    for option in ("--help", "--version"):
+        with pytest.raises(SystemExit) as ended:
+            run(option)
+        assert ended.value.code == 0
+        shown.append(capfd.readouterr().out)
+    assert "check" in shown[0]
+    package, python, requirements = shown[1].splitlines()
     assert package == f"keras-norm {keras_norm.__version__}"
     assert python.startswith(f"Python {platform.python_version()}, ")
     assert {f"keras {keras.__version__}", f"numpy {np.__version__}"} < set(requirements.split(", "))

@@ -3,12 +3,11 @@
 import pathlib
 import re
 import sys
-import zipfile
 
 import keras
 import pytest
 
-from tests.export.keras_norm_cli.arguments import refused
+from tests.export.keras_norm_cli.arguments import refused, replace_in_config
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -19,12 +18,7 @@ class Shift(keras.layers.Layer):
 
 def test_an_unregistered_layer_is_named(run, tmp_path):
     keras.Sequential([keras.Input((3,)), Shift()]).save(tmp_path / "m.keras")
-    with zipfile.ZipFile(tmp_path / "m.keras") as saved:
-        entries = {name: saved.read(name) for name in saved.namelist()}
-    entries["config.json"] = entries["config.json"].replace(b"Shift", b"Unknown")
-    with zipfile.ZipFile(tmp_path / "unknown.keras", "w") as changed:
-        for name, content in entries.items():
-            changed.writestr(name, content)
+    replace_in_config(tmp_path / "m.keras", b"Shift", b"Unknown", tmp_path / "unknown.keras")
     message = refused(run("inspect", tmp_path / "unknown.keras"))
     assert "Unknown is not registered" in message
 
@@ -108,16 +102,12 @@ def test_import_registers_the_layers_of_a_users_module(run, tmp_path, monkeypatc
     assert "keras-norm --import MODULE" in refused(run("inspect", "m.keras"))
     status, _, err = run("--import", "their_layers", "inspect", "m.keras")
     assert (status, err) == (0, "")
-    assert "no_such_module" in refused(run("--import", "no_such_module", "inspect", "m.keras"))
-    for path in ("./their_layers.py", ".their_layers", "my-layers"):
-        message = refused(run("--import", path, "inspect", "m.keras"))
-        assert (
-            f"--import must be the name of a module, such as my.layers; received {path}" in message
-        )
-    (tmp_path / "broken_layers.py").write_text("x = 1\ny = 1 / 0\n")
-    message = refused(run("--import", "broken_layers", "inspect", "m.keras"))
-    assert "--import broken_layers: ZeroDivisionError: division by zero" in message
-    assert "broken_layers.py, 2)" in message
-    (tmp_path / "ending_layers.py").write_text("import sys\nsys.exit(0)\n")
-    message = refused(run("--import", "ending_layers", "inspect", "m.keras"))
-    assert "--import ending_layers: SystemExit: 0" in message
+    pathlib.Path("broken.py").write_text("x = 1\ny = 1 / 0\n")
+    pathlib.Path("ending.py").write_text("import sys\nsys.exit(0)\n")
+    for module, expected in (
+        (".their_layers", "--import must be the name of a module, such as my.layers; received .th"),
+        ("my-layers", "--import must be the name of a module, such as my.layers; received my-lay"),
+        ("broken", r"--import broken: ZeroDivisionError: division by zero \(.*broken\.py, 2\)"),
+        ("ending", "--import ending: SystemExit: 0"),
+    ):
+        assert re.search(expected, refused(run("--import", module, "inspect", "m.keras")))

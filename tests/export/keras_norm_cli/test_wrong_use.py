@@ -121,6 +121,8 @@ EARLY = [
         ("export", "{}/model.keras", "--to", "{}/full", "--format", "tflite", "--version", "1"),
         "model-1.tflite exists; give a higher --version",
     ),
+    (("export", "{}/model.keras", "--to", "{}/link"), "nowhere, which does not exist. Make"),
+    (("inspect", "{}/digits.keras", "--data", "{}/missing.npz"), "missing.npz: no such file"),
     ((*EXPORT, "--samples", "{}/right/saved_model.pb"), "is not an .npz or .npy file"),
     ((*EXPORT, "--format", "h5"), "--format must be one of saved_model, tflite, onnx; received h5"),
     ((*EXPORT, "--quantize", "float16"), "--quantize needs --format tflite"),
@@ -177,6 +179,7 @@ def refused_early(folder):
     (folder / "weights.h5").touch()
     (folder / "a*").mkdir()
     (folder / "loop").symlink_to("loop")
+    (folder / "link").symlink_to("nowhere")
     (folder / "full" / "saved_model").mkdir(parents=True)
     (folder / "full" / "model-1.tflite").touch()
     before = sorted(folder.rglob("*"))
