@@ -22,18 +22,25 @@ Options: TypeAlias = dict[str, Json]
 Run = Callable[[Arrays], Arrays]
 
 
+def _refuse(inputs: Arrays) -> Arrays:
+    raise ValueError("the worker has loaded no model that runs")
+
+
 class Loaded(NamedTuple):
     """A model loaded in a worker process: its description, and functions to run and inspect it.
 
     Attributes:
         report: describes the model to the runner; JSON can store it.
-        run: a function from input arrays to output arrays, or None if the worker only converts.
+        run: a function from input arrays to output arrays. A worker that only converts has none.
         variable_digests: a function that returns a digest of each variable by name.
     """
 
     report: Json
-    run: Run | None = None
+    run: Run = _refuse
     variable_digests: Callable[[], dict[str, str]] = dict
+
+
+Load: TypeAlias = Callable[[Options], Loaded | tuple[Json, Run]]
 
 
 class Worker:
@@ -43,7 +50,7 @@ class Worker:
         load: a function of the worker script, from options to a `Loaded` or a tuple of its fields.
     """
 
-    def __init__(self, load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
+    def __init__(self, load: Load) -> None:
         self._load = load
         self._loaded = Loaded(None)
         self._seconds = 0.0
@@ -56,14 +63,14 @@ class Worker:
     def run(self, inputs: Arrays) -> Arrays:
         """Run the loaded model."""
         start = time.perf_counter()
-        outputs = self._run(inputs)
+        outputs = self._loaded.run(inputs)
         self._seconds = time.perf_counter() - start
         return {name: np.asarray(array) for name, array in outputs.items()}
 
     def run_over_time(self, sequences: Arrays, others: Arrays, states: Sequence[str]) -> Arrays:
         """Run the loaded single-step model on whole sequences; see the function `run_over_time`."""
         start = time.perf_counter()
-        outputs: Arrays = run_over_time(self._run, sequences, others, states)
+        outputs: Arrays = run_over_time(self._loaded.run, sequences, others, states)
         length = next(iter(sequences.values())).shape[1]
         self._seconds = (time.perf_counter() - start) / length
         return outputs
@@ -71,8 +78,39 @@ class Worker:
     def run_at_once(
         self, cases: Sequence[Arrays], threads: int, seconds: float
     ) -> tuple[int, list[Arrays], list[Arrays]]:
-        """Run the loaded model on many threads at once; see the function `run_at_once`."""
-        return run_at_once(self._run, cases, threads, seconds)
+        """Run the loaded model on many threads at once, with several different inputs.
+
+        Args:
+            cases: dicts of inputs. At most as many cases as threads, so that every case is run.
+            threads: number of threads.
+            seconds: duration of the test. Every thread runs the model at least once.
+
+        Returns:
+            (calls, lowest, highest). `calls` is the number of calls. `lowest` and `highest` have
+            one dict per case: the lowest and highest value of each output element over all calls.
+        """
+        barrier, lock = threading.Barrier(threads), threading.Lock()
+        lowest: list[Arrays] = [{} for _ in cases]
+        highest: list[Arrays] = [{} for _ in cases]
+
+        def call_repeatedly(thread: int) -> int:
+            barrier.wait()
+            end = time.monotonic() + seconds
+            for calls in itertools.count(1):
+                case = (thread + calls) % len(cases)
+                outputs = self._loaded.run(cases[case])
+                with lock:
+                    # np.minimum and np.maximum return NaN if an output is NaN, so NaN is not lost.
+                    for name, value in outputs.items():
+                        lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
+                        highest[case][name] = np.maximum(highest[case].get(name, value), value)
+                if time.monotonic() >= end:
+                    break
+            return calls
+
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            calls = sum(pool.map(call_repeatedly, range(threads)))
+        return calls, lowest, highest
 
     def seconds(self) -> float:
         """Return the duration of the last run, or of a timestep of the last run over time."""
@@ -86,53 +124,8 @@ class Worker:
         """Return the names of the imported top-level modules."""
         return sorted({name.partition(".")[0] for name, module in sys.modules.items() if module})
 
-    @property
-    def _run(self) -> Run:
-        if self._loaded.run is None:
-            raise ValueError("the worker has loaded no model that runs")
-        return self._loaded.run
 
-
-def run_at_once(
-    run: Run, cases: Sequence[Arrays], threads: int, seconds: float
-) -> tuple[int, list[Arrays], list[Arrays]]:
-    """Call `run` on many threads at once, with several different inputs, to test concurrency.
-
-    Args:
-        run: a function from input arrays to output arrays.
-        cases: dicts of inputs. At most as many cases as threads, so that every case is run.
-        threads: number of threads.
-        seconds: duration of the test. Every thread calls `run` at least once.
-
-    Returns:
-        (calls, lowest, highest). `calls` is the number of calls. `lowest` and `highest` have one
-        dict per case: the lowest and highest value of each output element over all calls.
-    """
-    barrier, lock = threading.Barrier(threads), threading.Lock()
-    lowest: list[Arrays] = [{} for _ in cases]
-    highest: list[Arrays] = [{} for _ in cases]
-
-    def call_repeatedly(thread: int) -> int:
-        barrier.wait()
-        end = time.monotonic() + seconds
-        for calls in itertools.count(1):
-            case = (thread + calls) % len(cases)
-            outputs = run(cases[case])
-            with lock:
-                # np.minimum and np.maximum return NaN if an output is NaN, so NaN is not lost.
-                for name, value in outputs.items():
-                    lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
-                    highest[case][name] = np.maximum(highest[case].get(name, value), value)
-            if time.monotonic() >= end:
-                break
-        return calls
-
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        calls = sum(pool.map(call_repeatedly, range(threads)))
-    return calls, lowest, highest
-
-
-def serve(load: Callable[[Options], Loaded | tuple[Json, Run | None]]) -> None:
+def serve(load: Load) -> None:
     """Run a worker until its parent process ends it. The last argument is its connection's file.
 
     Args:

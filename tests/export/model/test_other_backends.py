@@ -40,9 +40,12 @@ def run(monkeypatch):
     return run
 
 
-def test_the_process_has_the_tensorflow_backend_and_no_gpu(run):
-    lines = "send('result', [os.environ[n] for n in ('KERAS_BACKEND', 'CUDA_VISIBLE_DEVICES')])"
-    assert run(lines) == ["tensorflow", "-1"]
+def test_the_process_has_the_tensorflow_backend_no_gpu_and_its_own_session(run):
+    lines = """
+    variables = [os.environ[name] for name in ("KERAS_BACKEND", "CUDA_VISIBLE_DEVICES")]
+    send("result", [*variables, os.getsid(0) == os.getpid()])
+    """
+    assert run(lines) == ["tensorflow", "-1", True]
 
 
 @pytest.mark.parametrize("module", ["pickle", "signal"])

@@ -134,10 +134,11 @@ def test_a_class_inside_a_function_is_refused(values):
         values.convert(of_layer(Inside))
 
 
-def test_a_loss_of_the_main_program_is_not_needed(values):
+def test_a_loss_inside_a_function_is_not_needed(values, monkeypatch):
     def own_loss(y, outputs):
         return keras.ops.mean((y - outputs) ** 2)
 
+    monkeypatch.setitem(keras.saving.get_custom_objects(), "own_loss", own_loss)
     model = models.dense()
     model.compile("sgd", loss=own_loss)
     values.convert(model)
