@@ -28,15 +28,9 @@ def check_layer(
     """Check that a layer class keeps the contract of all layers of the package.
 
     The message of a failure names the failed check. All checks, apart from those of dtype policies,
-    use a single layer, because each new layer would have to be traced.
-
-    Args:
-        cls: layer class. Its inference must be deterministic and change no state.
-        kwargs: arguments of the class.
-        input_shape: shape of the inputs, with a batch of 4 or more.
-        expected_trainable: number of trainable weights.
-        expected_non_trainable: number of non-trainable weights.
-        train: whether to check that a training step changes every trainable weight.
+    use a single layer, because each new layer would have to be traced. Inference must be
+    deterministic and change no state. The inputs need a batch of 4 or more. `train` checks that a
+    training step changes every trainable weight.
     """
     x = np.random.default_rng(0).normal(size=input_shape).astype("float32")
     keras.utils.set_random_seed(1)

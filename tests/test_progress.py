@@ -65,14 +65,10 @@ def test_a_notebook_shows_one_output_that_is_empty_at_the_end(clock, notebook):
     ]
 
 
-def test_a_bar_without_a_total_counts(clock, notebook):
-    run("", "")
-    assert notebook == ["<progress></progress> 0 check", "<progress></progress> 1 check", ""]
-
-
-def test_names_are_escaped(clock, notebook):
-    run("<b>")
-    assert "check: &lt;b&gt;" in notebook[0]
+def test_a_bar_without_a_total_counts_and_escapes_names(clock, notebook):
+    run("", "<b>")
+    first, second = "<progress></progress> 0 check", "<progress></progress> 1 check: &lt;b&gt;"
+    assert notebook == [first, second, ""]
 
 
 def test_the_bar_is_removed_after_an_error(clock, notebook):

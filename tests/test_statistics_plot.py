@@ -8,10 +8,10 @@ import keras_norm
 from keras_norm import plot_statistics
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def layer():
     """A layer that was trained on sequences of 4 timesteps; it has 6 rows."""
-    layer = keras_norm.BatchNormLSTM(5, max_timesteps=6)
+    layer = keras_norm.BatchNormLSTM(5, max_timesteps=6, compiled=False)
     x = np.random.default_rng(0).normal(2.0, 3.0, (32, 4, 7)).astype("float32")
     layer(x, training=True)
     return layer
@@ -51,7 +51,8 @@ def test_rows_without_updates_are_not_drawn_and_the_last_updated_row_is_marked(l
 
 def test_a_model_shows_every_nested_layer_with_its_path(layer, tmp_path):
     x = keras.Input((None, 7))
-    y = keras.layers.Bidirectional(keras_norm.BatchNormGRU(3, max_timesteps=4, name="gru"))(x)
+    gru = keras_norm.BatchNormGRU(3, max_timesteps=4, name="gru", compiled=False)
+    y = keras.layers.Bidirectional(gru)(x)
     model = keras.Model(x, keras.layers.BatchNormalization()(y))
     model(np.random.default_rng(0).normal(size=(8, 4, 7)), training=True)
     figure = plot_statistics(model)
@@ -74,21 +75,27 @@ def test_the_variables_do_not_change(layer):
     assert all(map(np.array_equal, before, layer.get_weights()))
 
 
-def test_a_layer_without_statistics_of_timesteps_raises():
-    layer = keras_norm.LayerNormLSTM(5, name="lstm")
-    layer.build((None, 4, 7))
-    with pytest.raises(ValueError, match="'lstm' has no layer with statistics of each timestep"):
-        plot_statistics(layer)
-
-
-@pytest.mark.parametrize("model", [None, "model.keras"])
-def test_another_object_raises(model):
-    with pytest.raises(TypeError, match=f"model must be a Keras model or layer. Rec.* {model!r}"):
-        plot_statistics(model)
-
-
-def test_an_untrained_layer_raises():
-    layer = keras_norm.BatchNormLSTM(5, max_timesteps=6)
-    layer.build((None, 4, 7))
-    with pytest.raises(ValueError, match=r"was updated. Train the model, or call .*recalibrate"):
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: keras_norm.LayerNormLSTM(5, name="lstm"),
+            ValueError,
+            "'lstm' has no layer with statistics of each timestep",
+        ),
+        (
+            lambda: keras_norm.BatchNormLSTM(5, max_timesteps=6),
+            ValueError,
+            r"was updated. Train the model, or call .*recalibrate",
+        ),
+        (lambda: None, TypeError, "model must be a Keras model or layer. Rec.* None"),
+        (lambda: "model.keras", TypeError, "model must be a Keras model or layer. Rec.* 'model.k"),
+    ],
+    ids=["without statistics", "untrained", "None", "path"],
+)
+def test_an_object_without_statistics_raises(make, error, message):
+    layer = make()
+    if isinstance(layer, keras.Layer):
+        layer.build((None, 4, 7))
+    with pytest.raises(error, match=message):
         plot_statistics(layer)

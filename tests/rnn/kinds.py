@@ -204,16 +204,9 @@ def reference(
 ) -> list[np.ndarray]:
     """Compute all outputs and the final states with the oracle.
 
-    Args:
-        cell: cell with the norms and, without `moving`, the moving statistics.
-        weights: trainable weights, from `values`.
-        x: (batch, time, features).
-        states: initial states, each (batch, units).
-        mask: (batch, time).
-        training: whether to use the statistics of the batch.
-        moving: oracles that update statistics over several batches; None uses the cell's variables.
-        step_options: options of the oracle's step.
-        **sequence_options: options of `oracles.run_sequence`.
+    `weights` are the trainable weights, from `values`. `moving` are oracles that update statistics
+    over several batches; None uses the variables of the cell. The sequence options are those of
+    `oracles.run_sequence`.
     """
     kind = next(k for k in KINDS if isinstance(cell, k.cell))
     joint = getattr(cell, "norm_form", None) == "joint"
@@ -317,13 +310,7 @@ def train(layer: Any, x: Any, states: Any = (), mask: Any = None, training: bool
 
 
 def in_graph_if_compiled(layer: Any, function: Callable, **options: Any) -> Callable:
-    """Trace a function for the compiled path; the loop runs eagerly, which takes less time.
-
-    Args:
-        layer: layer that the function calls.
-        function: function of tensors.
-        **options: arguments of `tf.function`.
-    """
+    """Trace a function for the compiled path; the loop runs eagerly, which takes less time."""
     return tf.function(function, autograph=False, **options) if layer.compiled else function
 
 
@@ -332,15 +319,8 @@ def assert_compiled_equals_loop(
 ) -> Any:
     """Compare the custom gradient with the loop: results, gradients, moving statistics.
 
-    Args:
-        make: function (compiled=True or False) -> layer.
-        *args: arguments of `run` after the layer.
-        run: function that trains a layer and returns its results.
-        atol: tolerance.
-        **kwargs: arguments of `run`.
-
-    Returns:
-        The layer with the custom gradient.
+    `make` is a function (compiled=True or False) -> layer, and `run` trains the layer and returns
+    its results. Returns the layer with the custom gradient.
     """
     found = []
     for compiled in (False, True):
@@ -353,14 +333,7 @@ def assert_compiled_equals_loop(
 def reference_gradients(
     cell: Any, x: np.ndarray, states: list, run: Callable[..., list]
 ) -> dict[str, np.ndarray]:
-    """Differentiate the oracle by the complex step.
-
-    Args:
-        cell: cell with the weights.
-        x: (batch, time, features).
-        states: initial states.
-        run: function (weights, x, states) -> results of the oracle.
-    """
+    """Differentiate the oracle, a function (weights, x, states) -> results, by the complex step."""
     sources = {"x": x, **{f"state {k}": s for k, s in enumerate(states)}, **values(cell)}
 
     def loss(sources: Mapping[str, np.ndarray]) -> Any:
@@ -375,22 +348,8 @@ def reference_gradients(
     }
 
 
-def assert_same_gradients(actual: Mapping, expected: Mapping, atol: float = 1e-10) -> None:
-    """Compare gradients by name."""
-    assert set(actual) == set(expected)
-    for name, gradient in expected.items():
-        np.testing.assert_allclose(actual[name], gradient, rtol=0, atol=atol, err_msg=name)
-
-
 def assert_follows_oracle(layer: Any, mask: np.ndarray | None, atol: float = 1e-10, **options: Any):
-    """Compare the outputs and final states of a layer with the oracle, from random states.
-
-    Args:
-        layer: layer that returns sequences and states.
-        mask: (batch, time).
-        atol: tolerance.
-        **options: options of `reference`.
-    """
+    """Compare outputs and final states with the oracle, from random states; see `reference`."""
     kind = next(k for k in KINDS if isinstance(layer, k.layer))
     x, states = inputs(), initial_states(kind)
     actual = layer(cast(x, layer.dtype), initial_state=cast(states, layer.dtype), mask=mask)
@@ -415,4 +374,6 @@ def assert_gradients_equal(
     """Compare every gradient of a float64 layer with those of the oracle."""
     states = initial_states(next(k for k in KINDS if isinstance(layer, k.layer)))
     found = gradients(layer, inputs(), states, mask=mask, training=training)
-    assert_same_gradients(found, expected, atol)
+    assert set(found) == set(expected)
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=0, atol=atol, err_msg=name)

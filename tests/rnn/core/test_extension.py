@@ -139,12 +139,8 @@ def test_a_cell_without_a_backward_step_trains_in_the_loop():
     """The backward step of its base class belongs to another forward step."""
     loop, compiled = build(LoopPeepholeLSTM), build(PeepholeLSTM)
     assert describe(loop) is None
-    assert describe(compiled) is not None
     found, expected = (kinds.train(layer, *sequences(LSTM)) for layer in (loop, compiled))
     kinds.assert_close(found, expected)
-
-
-def test_compiled_true_refuses_a_cell_without_a_backward_step():
     layer = build(LoopPeepholeLSTM, compiled=True)
     with pytest.raises(ValueError, match="compiled=True does not support LoopPeepholeLSTM"):
         layer(kinds.inputs(), training=True)
