@@ -4,6 +4,7 @@ import os
 
 import filelock
 import keras
+import numpy as np
 import pytest
 
 from keras_norm.export import export_saved_model, export_tflite
@@ -39,6 +40,17 @@ def recurrent(written):
     """Return the model of `recurrent_saved_model` and `recurrent_tflite`; no test changes it."""
     path = written("recurrent.keras", lambda path: models.recurrent().save(path))
     return keras.saving.load_model(path)
+
+
+@pytest.fixture(scope="session")
+def dense_files(tmp_path_factory):
+    """Write a model of one Dense layer, its exports and data to a folder, to read or to copy."""
+    folder, model = tmp_path_factory.mktemp("dense"), models.dense()
+    model.save(folder / "model.keras")
+    export_saved_model(model, folder / "saved_model")
+    export_tflite(model, folder / "model.tflite")
+    np.savez(folder / "data.npz", x=np.random.default_rng(0).normal(size=(4, 3)).astype("float32"))
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -7,34 +7,17 @@ import keras
 import numpy as np
 import pytest
 
-from keras_norm.export import RunnerError, check, export_saved_model, export_tflite
+from keras_norm.export import RunnerError, check
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner, SavedModelRunner
 from keras_norm_cli import main
-from tests.export import models
 
 DATA = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
 
 
-@pytest.fixture(scope="module")
-def model():
-    return models.dense()
-
-
-@pytest.fixture(scope="module")
-def good(model, tmp_path_factory):
-    """Write the model, its exports and data to a folder."""
-    folder = tmp_path_factory.mktemp("good")
-    model.save(folder / "model.keras")
-    export_saved_model(model, folder / "saved_model")
-    export_tflite(model, folder / "model.tflite")
-    np.savez(folder / "data.npz", x=DATA)
-    return folder
-
-
 @pytest.fixture
-def damaged(good, tmp_path):
+def damaged(dense_files, tmp_path):
     """Copy the exports, so that a test can damage them."""
-    return pathlib.Path(shutil.copytree(good, tmp_path / "copy"))
+    return pathlib.Path(shutil.copytree(dense_files, tmp_path / "copy"))
 
 
 def cut(path, share):
@@ -110,7 +93,8 @@ def test_unreadable_variables_raise_runner_error_in_the_c_api(damaged):
         SavedModelRunner(damaged / "saved_model")
 
 
-def test_a_flipped_weight_of_a_tflite_file_is_found(model, damaged):
+def test_a_flipped_weight_of_a_tflite_file_is_found(damaged):
+    model = keras.saving.load_model(damaged / "model.keras")
     file = damaged / "model.tflite"
     kernel = keras.ops.convert_to_numpy(model.layers[-1].kernel).T.tobytes()
     flip(file, file.read_bytes().index(kernel) + 2, bit=5)  # in the first fraction bits

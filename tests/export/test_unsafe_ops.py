@@ -136,8 +136,8 @@ def test_an_operation_with_a_side_effect_is_unsafe(model, effect, op, tmp_path):
 
 
 @pytest.mark.parametrize(("effect", "op"), [(write, "WriteFile"), (read, "ImmutableConst")])
-def test_nothing_runs_a_file_with_an_unsafe_operation(model, effect, op, tmp_path):
-    cases = read_golden_cases(export_saved_model(model, tmp_path / "good"))
+def test_nothing_runs_a_file_with_an_unsafe_operation(model, saved, effect, op, tmp_path):
+    cases = read_golden_cases(saved)
     path = exported(model, effect, tmp_path)
     (failure,) = check(model, path, X).failures
     assert (failure.subject, failure.check) == ("model", "ops")
@@ -148,23 +148,23 @@ def test_nothing_runs_a_file_with_an_unsafe_operation(model, effect, op, tmp_pat
         assert list(caught.value.ops) == [op]
     with pytest.raises(GoldenCasesError, match=f"not run: {op} in"):
         verify(path, cases)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["good", "model"]
+    assert [file.name for file in tmp_path.iterdir()] == ["model"]
 
 
 def test_printing_to_stderr_is_not_unsafe(model, tmp_path):
     assert check(model, exported(model, to_stderr, tmp_path), X)
 
 
-def test_unsafe_ops_of_a_second_graph_are_found(model, tmp_path):
+def test_unsafe_ops_of_a_second_graph_are_found(model, saved, tmp_path):
     """A loader chooses the graph by all tags."""
-    unsafe = exported(model, write, tmp_path) / "saved_model.pb"
-    second = saved_model_pb2.SavedModel.FromString(unsafe.read_bytes()).meta_graphs[0]
-    path = export_saved_model(model, tmp_path / "good")
-    saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
-    saved.meta_graphs[0].meta_info_def.tags.append("gpu")
-    saved.meta_graphs.append(second)
-    (path / "saved_model.pb").write_bytes(saved.SerializeToString())
-    assert list(SavedModelFile(path).unsafe_ops) == ["WriteFile"]
+    first, second = (
+        saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+        for path in (saved, exported(model, write, tmp_path))
+    )
+    first.meta_graphs[0].meta_info_def.tags.append("gpu")
+    first.meta_graphs.append(second.meta_graphs[0])
+    (tmp_path / "saved_model.pb").write_bytes(first.SerializeToString())
+    assert list(SavedModelFile(tmp_path).unsafe_ops) == ["WriteFile"]
 
 
 class Acts(keras.layers.Layer):
@@ -331,9 +331,9 @@ def test_the_saver_restores_the_variables_of_the_folder_only(saved, attack, op, 
 
 
 @pytest.fixture(scope="module")
-def saved(model, tmp_path_factory):
-    """Export the model, to read."""
-    path = export_saved_model(model, tmp_path_factory.mktemp("saved") / "model")
+def saved(dense_files):
+    """Name an exported SavedModel, to read."""
+    path = dense_files / "saved_model"
     assert {"SaveV2", "MergeV2Checkpoints", "RestoreV2"} <= set(SavedModelFile(path).ops)
     assert SavedModelFile(path).unsafe_ops == {}
     return path

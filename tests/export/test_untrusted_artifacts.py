@@ -3,6 +3,7 @@
 import dataclasses
 import html.parser
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export import RunnerError, check, export_onnx, export_tflite, open_runner
+from keras_norm.export import RunnerError, check, export_onnx, open_runner
 from keras_norm.export.formats.tflite.tflite_file import read_signature
 from keras_norm.export.results.artifact_result import Cost, Metric, PropertyResult
 from keras_norm.export.results.check_result import Finding, LayerStatistics, TrainInferenceGap
@@ -44,15 +45,15 @@ def test_a_tflite_file_cannot_call_an_op_of_tensorflow_that_writes_a_file(tmp_pa
     assert not (tmp_path / "written").exists()
 
 
-def test_the_command_and_its_workers_import_no_module_of_the_working_directory(tmp_path):
-    model = models.dense()
-    model.save(tmp_path / "model.keras")
-    export_tflite(model, tmp_path / "model.tflite")
-    np.save(tmp_path / "x.npy", X)
+def test_the_command_and_its_workers_import_no_module_of_the_working_directory(
+    dense_files, tmp_path
+):
+    for name in ("model.keras", "model.tflite", "data.npz"):
+        shutil.copy(dense_files / name, tmp_path)
     for name in ("json", "keras", "numpy", "channel", "worker_protocol"):
         (tmp_path / f"{name}.py").write_text("open('imported', 'w')")
     command = pathlib.Path(sys.executable).with_name("keras-norm")
-    arguments = ["check", "model.keras", "model.tflite", "--data", "x.npy"]
+    arguments = ["check", "model.keras", "model.tflite", "--data", "data.npz"]
     done = subprocess.run([command, *arguments], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "imported").exists()
@@ -118,10 +119,9 @@ def rewritten(path, target, change):
     return target
 
 
-@pytest.fixture(scope="module")
-def tflite(tmp_path_factory):
-    """Export a TFLite file, to read."""
-    return export_tflite(models.dense(), tmp_path_factory.mktemp("tflite") / "model.tflite")
+@pytest.fixture
+def tflite(dense_files):
+    return dense_files / "model.tflite"
 
 
 def test_a_tflite_file_reads_no_weights_of_another_file(tflite, tmp_path):

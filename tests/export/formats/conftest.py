@@ -31,6 +31,11 @@ def exported(model, tmp_path_factory):
 
 
 @pytest.fixture(scope="package")
+def tagger_saved_model(exported):
+    return exported["saved_model"]
+
+
+@pytest.fixture(scope="package")
 def runners(exported):
     with (
         SavedModelRunner(exported["saved_model"]) as saved_model,

@@ -1,4 +1,4 @@
-"""The format of docs/design/extend.md: a linear model as an .npz file, in a module of its own."""
+"""The format of docs/design/formats.md: a linear model as an .npz file, in a module of its own."""
 
 import importlib
 import json
@@ -17,7 +17,7 @@ from keras_norm_cli import file_formats
 from keras_norm_cli.commands import EXPORT_OPTIONS
 from keras_norm_verify import RUNTIMES
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "design" / "extend.md"
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "design" / "formats.md"
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 
 
@@ -25,8 +25,8 @@ X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
 def folder(tmp_path_factory):
     """Write the module of the page, which registers the format, beside a model and data."""
     folder = tmp_path_factory.mktemp("linear")
-    _, section = PAGE.read_text().split("## Add a format\n")
-    (folder / "linear_format.py").write_text(re.search(r"```python\n(.*?)```", section, re.S)[1])
+    module = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.S)[1]
+    (folder / "linear_format.py").write_text(module)
     model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2, name="y")])
     model.save(folder / "model.keras")
     np.savez(folder / "x.npz", x=X)

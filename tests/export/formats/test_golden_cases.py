@@ -1,5 +1,8 @@
 """Golden cases of exported files, and the verification of a file before it is written."""
 
+import pathlib
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -22,25 +25,14 @@ from keras_norm_verify.verify import print_result
 from tests.export import models
 
 
-@pytest.fixture(scope="module")
-def tagged(tmp_path_factory):
-    """Export a masked model with two inputs and three outputs in both formats."""
-    folder = tmp_path_factory.mktemp("tagged")
-    model = models.tagger()
-    return [
-        export_saved_model(model, folder / "saved"),
-        export_tflite(model, folder / "model.tflite"),
-    ]
-
-
-@pytest.mark.parametrize("k", [0, 1], ids=["SavedModel", "TFLite"])
-def test_an_exported_file_has_golden_cases_and_passes(tagged, k):
-    stored = read_golden_cases(tagged[k])
+@pytest.mark.parametrize("kind", ["saved_model", "tflite"])
+def test_an_exported_file_has_golden_cases_and_passes(exported, kind):
+    stored = read_golden_cases(exported[kind])
     assert stored.reference.startswith("the outputs of the Keras model")
     assert {"keras", "tensorflow", "numpy"} <= set(stored.versions)
     ways = ("", ", padded right", ", padded left", ", with gaps")
     assert {f"batch 3, length 7{way}" for way in ways} < {case.name for case in stored.cases}
-    assert verify(tagged[k]) == []
+    assert verify(exported[kind]) == []
 
 
 def test_golden_cases_use_the_given_samples(tmp_path):
@@ -53,8 +45,8 @@ def test_golden_cases_use_the_given_samples(tmp_path):
     assert verify(path) == []
 
 
-def test_the_changed_files_of_a_saved_model_are_named(tmp_path):
-    path = export_saved_model(models.dense(), tmp_path / "saved")
+def test_the_changed_files_of_a_saved_model_are_named(dense_files, tmp_path):
+    path = pathlib.Path(shutil.copytree(dense_files / "saved_model", tmp_path / "saved"))
     weights = path / "variables" / "variables.data-00000-of-00001"
     content = bytearray(weights.read_bytes())
     content[:4] = np.float32(9.0).tobytes()

@@ -30,15 +30,9 @@ def test_weights_that_are_nan_are_refused(export, name, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    path = tmp_path_factory.mktemp("exported") / "a tagger"
-    return export_saved_model(models.tagger(), path)
-
-
-def test_the_folder_has_the_permissions_of_the_umask(exported, tmp_path):
+def test_the_folder_has_the_permissions_of_the_umask(tagger_saved_model, tmp_path):
     (tmp_path / "made by mkdir").mkdir()
-    assert exported.stat().st_mode == (tmp_path / "made by mkdir").stat().st_mode
+    assert tagger_saved_model.stat().st_mode == (tmp_path / "made by mkdir").stat().st_mode
 
 
 def test_two_versions_are_written_to_one_folder(tmp_path):

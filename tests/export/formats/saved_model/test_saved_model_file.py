@@ -13,12 +13,6 @@ from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFil
 from tests.export import models
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    path = tmp_path_factory.mktemp("exported") / "a tagger"
-    return export_saved_model(models.tagger(), path)
-
-
 class CTCLoss(keras.layers.Layer):
     """Adds a loss whose loops TensorFlow writes as functions called by name."""
 
@@ -38,8 +32,8 @@ def test_a_function_called_by_its_name_is_not_a_foreign_operation(tmp_path):
     assert not any(op.startswith(("body_", "cond_")) for op in SavedModelFile(path).ops)
 
 
-def test_ops_inside_functions_are_listed_with_their_layers(exported):
-    (node,) = SavedModelFile(exported).ops["MatMul"]
+def test_ops_inside_functions_are_listed_with_their_layers(tagger_saved_model):
+    (node,) = SavedModelFile(tagger_saved_model).ops["MatMul"]
     assert "dense" in node
 
 
@@ -58,8 +52,10 @@ def test_a_model_trained_with_jit_compile_is_exported(tmp_path):
 
 
 @pytest.mark.parametrize("op", ["XlaEinsum", "TheirOwnOp"])
-def test_xla_and_custom_ops_are_found(exported, tmp_path, op):
-    saved = saved_model_pb2.SavedModel.FromString((exported / "saved_model.pb").read_bytes())
+def test_xla_and_custom_ops_are_found(tagger_saved_model, tmp_path, op):
+    saved = saved_model_pb2.SavedModel.FromString(
+        (tagger_saved_model / "saved_model.pb").read_bytes()
+    )
     function = saved.meta_graphs[0].graph_def.library.function[0]
     function.node_def.add(name="model/odd/node", op=op)
     (tmp_path / "saved_model.pb").write_bytes(saved.SerializeToString())

@@ -26,14 +26,8 @@ def test_a_time_distributed_of_one_length_is_exported(tmp_path):
     np.testing.assert_allclose(y, each.layer(x), rtol=1e-5, atol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    path = tmp_path_factory.mktemp("exported") / "a tagger"
-    return export_saved_model(models.tagger(), path)
-
-
-def test_the_signature_has_names_and_dynamic_dimensions(exported):
-    inputs, outputs = SavedModelFile(exported).read_signature()
+def test_the_signature_has_names_and_dynamic_dimensions(tagger_saved_model):
+    inputs, outputs = SavedModelFile(tagger_saved_model).read_signature()
     assert {n: (t.shape, t.dtype) for n, t in inputs.items()} == {
         "features_of_it": ((None, None, 3), "float32"),
         "file": ((None, None), "int32"),
@@ -45,8 +39,8 @@ def test_the_signature_has_names_and_dynamic_dimensions(exported):
     }
 
 
-def test_serving_default_is_the_only_signature(exported):
-    assert list(tf.saved_model.load(str(exported)).signatures) == ["serving_default"]
+def test_serving_default_is_the_only_signature(tagger_saved_model):
+    assert list(tf.saved_model.load(str(tagger_saved_model)).signatures) == ["serving_default"]
 
 
 def test_the_log_does_not_name_the_temporary_path(tmp_path, caplog):
