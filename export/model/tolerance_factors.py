@@ -3,7 +3,6 @@
 Rounding errors grow with the number of layers on a path, and with the number of timesteps.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
@@ -11,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_norm.export.compare.tolerance import coarsest
-from keras_norm.export.signature import call, input_specs, named_function
+from keras_norm.export.signature import call, input_specs
 from keras_norm.keras_internals import nodes_in_order, nodes_of
 from keras_norm.named_layers import named_layers
 from keras_norm.substitution import Function, substituted_functions
@@ -20,9 +19,6 @@ from keras_norm.typing import Array, Arrays, Nest, Shape, Tensor
 # Classes of layers whose `call` is replaced to record the number of timesteps: recurrent layers,
 # and wrappers that call another layer.
 RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)
-# Number of input shapes for which a model is traced. A further shape gets the number of timesteps
-# of a traced shape that is at least as large, because tracing takes long.
-TRACED = 16
 
 
 def model_precision(model: keras.Model, outputs: Mapping[str, Array]) -> str:
@@ -76,108 +72,64 @@ def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
     """Return a function from inputs to the largest number of timesteps of any recurrent layer.
 
     The function returns 1 for a model without recurrent layers. A layer may run fewer timesteps
-    than the inputs have, for example after a convolution or a pooling. The number comes from
-    tracing the shapes. If the shapes do not determine it (after `tf.boolean_mask`), the longest
-    input's number is used. For a model with an input of texts, the number comes from a call without
-    recurrent layers.
+    than the inputs have, for example after a convolution or a pooling. The number comes from a call
+    without the recurrent layers, on the first row or on all texts. If that call fails, the number
+    of timesteps of the longest input is used. Other inputs of equal shapes have an equal number.
 
     Args:
         model: a functional or Sequential model; nested layers count too.
     """
     layers = [layer for _, layer in named_layers(model) if isinstance(layer, RECORDED)]
-    is_recurrent = any(isinstance(layer, keras.layers.RNN) for layer in layers)
-    known: dict[tuple[tuple[int, ...], ...], int] = {}
+    if not any(isinstance(layer, keras.layers.RNN) for layer in layers):
+        return lambda inputs: 1
+    specs = input_specs(model)
+    has_texts = any(spec.dtype == "string" for spec in specs.values())
+    known: dict[tuple[Shape, ...], int] = {}
 
     def count(inputs: Arrays) -> int:
-        specs = input_specs(model)
-        if any(spec.dtype == "string" for spec in specs.values()):
-            tensors = {name: tf.constant(inputs[name], spec.dtype) for name, spec in specs.items()}
-            return _run_layers(lambda: call(model, tensors), layers, estimate=1)
-        shapes = tuple((s.shape[0] or 1, *np.shape(inputs[n])[1:]) for n, s in specs.items())
-        if shapes not in known:
-            larger = [other for other in known if all(map(_is_as_large, other, shapes))]
-            if len(known) >= TRACED and larger:
-                return known[larger[0]]
-            known[shapes] = _trace_timesteps(model, layers, shapes)
+        shapes = tuple(np.shape(inputs[name])[1:] for name in specs)
+        if has_texts or shapes not in known:
+            known[shapes] = _count_timesteps(model, layers, inputs)
         return known[shapes]
 
-    return count if is_recurrent else lambda inputs: 1
+    return count
 
 
-def _is_as_large(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Return whether a shape is at least as large as another shape along every axis."""
-    return all(a >= b for a, b in zip(one, other, strict=True))
-
-
-def _trace_timesteps(
-    model: keras.Model,
-    layers: Sequence[keras.layers.Layer],
-    shapes: tuple[tuple[int, ...], ...],
+def _count_timesteps(
+    model: keras.Model, layers: Sequence[keras.layers.Layer], inputs: Arrays
 ) -> int:
-    """Trace a model, and return the largest number of timesteps that a recurrent layer runs.
-
-    Args:
-        model: a functional or Sequential model.
-        layers: the model's layers of the classes in `RECORDED`.
-        shapes: a shape for each input, in the order of `model.inputs`.
-    """
-    sequences = {n: s.shape for n, s in input_specs(model).items() if len(s.shape) > 1}
-    dynamic = [n for n, shape in sequences.items() if shape[1] is None] or list(sequences)
-    sizes = dict(zip(input_specs(model), shapes, strict=True))
-    specs = {
-        name: dataclasses.replace(spec, shape=sizes[name])
-        for name, spec in input_specs(model).items()
-    }
-    estimate = max((sizes[name][1] for name in dynamic), default=1)
-    function = named_function(lambda inputs: call(model, inputs), specs)
-    return _run_layers(function.get_concrete_function, layers, estimate)
-
-
-def _run_layers(
-    run: Callable[[], object], layers: Sequence[keras.layers.Layer], estimate: int
-) -> int:
-    """Run or trace a model, and return the largest number of timesteps of a recurrent layer.
-
-    Args:
-        run: function that runs or traces the model.
-        layers: the model's layers of the classes in `RECORDED`.
-        estimate: the number of timesteps where the shapes do not determine it.
-    """
-    lengths: list[int | None] = []
+    """Run a model without its recurrent layers, and return the most timesteps that one received."""
+    specs, tensors = input_specs(model), {}
+    is_text = any(spec.dtype == "string" for spec in specs.values())
+    for name, spec in specs.items():
+        rows = len(inputs[name]) if is_text else spec.shape[0] or 1
+        tensors[name] = tf.constant(inputs[name][:rows], spec.dtype)
+    lengths: list[int] = []
+    calls = {layer: {"call": _record_timesteps(layer, lengths)} for layer in layers}
     # A layer may raise any error for sizes that it does not support.
     try:
-        calls = {layer: {"call": _record_timesteps(layer, lengths)} for layer in layers}
         with substituted_functions(calls):
-            run()
+            call(model, tensors)
     except Exception:
-        return estimate
-    return max((estimate if length is None else length for length in lengths), default=estimate)
+        sequences = [name for name, spec in specs.items() if len(spec.shape) > 1 and not is_text]
+        dynamic = [name for name in sequences if specs[name].shape[1] is None]
+        return max((inputs[name].shape[1] for name in dynamic or sequences), default=1)
+    return max(lengths, default=1)
 
 
-def _record_timesteps(layer: keras.layers.Layer, lengths: list[int | None]) -> Function:
-    """Return a replacement for a layer's `call` that records the number of timesteps.
+def _record_timesteps(layer: keras.layers.Layer, lengths: list[int]) -> Function:
+    """Return a replacement for a layer's `call` that appends the number of timesteps to `lengths`.
 
-    The replacement appends the number to `lengths`, or None for an unknown number of timesteps. It
-    returns zeros, because tracing the layer's loop takes long.
+    The replacement returns zeros.
     """
 
     def call(sequences: Tensor, *args: object, **kwargs: object) -> Nest:
         if isinstance(layer, keras.layers.TimeDistributed):
-            # All timesteps have the same shape, so it is enough to trace one timestep.
+            # All timesteps have the same shape, so it is enough to run one timestep.
             layer.layer.call(sequences[:, 0])
         else:
             lengths.append(sequences.shape[1])
-        return _zeros(layer.compute_output_shape(tuple(sequences.shape)), layer, sequences)
+        shape = layer.compute_output_shape(tuple(sequences.shape))
+        return keras.tree.map_shape_structure(lambda s: tf.zeros(s, layer.compute_dtype), shape)
 
     return call
-
-
-def _zeros(shape: Shape | Sequence[Shape], layer: keras.layers.Layer, sequences: Tensor) -> Nest:
-    """Return zeros of a layer's output shape; a list of zeros if `shape` is a list of shapes."""
-    sizes = tf.shape(sequences)
-    static: list[int | Tensor] = []
-    for axis, size in enumerate(shape):
-        if isinstance(size, list | tuple):
-            return [_zeros(part, layer, sequences) for part in shape if isinstance(part, tuple)]
-        static.append(sizes[axis] if size is None else size)
-    return tf.ensure_shape(tf.zeros(static, layer.compute_dtype), shape)
