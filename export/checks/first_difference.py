@@ -53,34 +53,21 @@ def explain_differences(
     known: dict[str, FirstDifference] = {}
     explained = []
     for result in results:
-        wrong = _wrong_outputs(result)
-        if wrong:
+        if wrong := _wrong_outputs(result):
             name = min(wrong, key=lambda name: sizes.get(name, math.inf))
             key = result.path or result.name
             if key not in known:
                 case = by_name.get(name) or worst_batches[result.name]
-                known[key] = explain_difference(result, rounding, case, wrong[name])
+                if reason := rounding.explain(case, wrong[name]):
+                    known[key] = FirstDifference(None, reason, stale=False, is_rounding=True)
+                else:
+                    share = max(result.share, result.rtol)
+                    known[key] = find_first_difference(
+                        rounding.model, result.path, case.inputs, share
+                    )
             result = dataclasses.replace(result, first_difference=known[key])
         explained.append(result)
     return tuple(explained)
-
-
-def explain_difference(
-    result: ArtifactResult, rounding: Rounding, case: Case, wrong: Sequence[OutputComparison]
-) -> FirstDifference:
-    """Find out whether rounding or a layer causes the wrong outputs of one artifact.
-
-    Args:
-        result: the result of the artifact.
-        rounding: the rounding errors of the Keras model.
-        case: the test inputs, with the outputs of the Keras model.
-        wrong: the comparisons that failed for `case`.
-    """
-    reason = rounding.explain(case, wrong)
-    if reason is not None:
-        return FirstDifference(None, reason, stale=False, is_rounding=True)
-    share = max(result.share, result.rtol)
-    return find_first_difference(rounding.model, result.path, case.inputs, share)
 
 
 def find_first_difference(
@@ -90,9 +77,9 @@ def find_first_difference(
 
     The search compares every layer's output with every tensor of the file and of a new export of
     the model. A layer is right if its output is in the file at every index that it has in the new
-    export. If the two graphs have different numbers of tensors, any tensor of the file suffices.
-    All layers before a right layer are right too. Layers whose output is not in the new export are
-    skipped: a converter may merge layers.
+    export; at any index if the two graphs have different numbers of tensors. All layers before a
+    right layer are right too. Layers whose output is not in the new export are skipped: a converter
+    may merge layers.
 
     Args:
         model: a functional or Sequential model.
@@ -230,10 +217,13 @@ def _has_outputs(values: Tensors, file: _Tensors, fresh: _Tensors | None) -> boo
         if "float" not in value.dtype.name or not np.ptp(to_float64(value)):
             return None
         here = file.find(value)
-        there = here if fresh is None else fresh.find(value)
-        if fresh is not None and not there:
+        if fresh is None:
+            verdicts.append(bool(here))
+            continue
+        there = fresh.find(value)
+        if not there:
             return None
-        alike = fresh is not None and len(fresh.arrays) == len(file.arrays)
+        alike = len(fresh.arrays) == len(file.arrays)
         verdicts.append(there <= here if alike else bool(here))
     return all(verdicts)
 

@@ -1,18 +1,16 @@
 """The Keras model of a check, with its data, its expected outputs and sequences to stream."""
 
-import dataclasses
-import functools
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import keras
 
 from keras_norm.export.compare.expected import Expected
 from keras_norm.export.compare.samples import Samples
-from keras_norm.export.errors import StreamingError
 from keras_norm.export.model.expected_outputs import expected_for_check
 from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step
-from keras_norm.export.runtimes.runner import Run, Runner
+from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
 # Number of sequences that run through the step signature, and their maximum number of timesteps.
@@ -21,24 +19,20 @@ STREAMS, LONGEST_STREAM = 2, 64
 TIMESTEPS = 10_000
 
 
-@dataclasses.dataclass(frozen=True)
-class Stream:
+class Stream(NamedTuple):
     """Test sequences for the step signature, to run one timestep at a time.
 
     Attributes:
-        takes: names of the inputs of the step signature, including the states.
-        over_time: function that runs a step over whole sequences and returns the outputs to compare
-            (`Step.over_time` or `Step.every_timestep`).
+        step: the single-step model.
         inputs: whole sequences by input name.
         expected: outputs of the Keras model.
-        length: number of timesteps.
+        timesteps: number of timesteps; of all sequences together, if every timestep is compared.
     """
 
-    takes: frozenset[str]
-    over_time: Callable[[Run, Arrays], Arrays]
+    step: Step
     inputs: Arrays
     expected: Arrays
-    length: int
+    timesteps: int
 
 
 class Plan:
@@ -63,54 +57,39 @@ class Plan:
         self,
         model: keras.Model,
         samples: Samples,
-        batch_sizes: list[int] | None = None,
-        lengths: list[int] | None = None,
+        batch_sizes: Sequence[int] | None = None,
+        lengths: Sequence[int] | None = None,
     ) -> None:
         self.model, self.samples = model, samples
         self.run: Runner = reference_runner(model)
         self.variables = self.run.variable_digests()
         self.expected: Expected = expected_for_check(model, samples, batch_sizes, lengths)
 
-    @functools.cached_property
-    def stream(self) -> Stream | str:
-        """Sequences for the step signature; or the reason why the model has no step signature.
+        self._streams: dict[bool, Stream] = {}
 
-        The expected outputs are those of the model for whole sequences.
+    def stream(self, one_by_one: bool) -> Stream:
+        """Return sequences for a step signature, made at the first call.
+
+        Args:
+            one_by_one: whether every timestep is compared, for a single-step file. The samples are
+                then repeated for many timesteps, and each sequence starts from zero states. The
+                expected outputs are those of the step at every timestep, also if the model returns
+                the last timestep only. Else they are those of the model for whole sequences.
+
+        Raises:
+            StreamingError: the model cannot have a step signature.
         """
-        step = self._step
-        if isinstance(step, str):
-            return step
-        lengths = [self.samples.arrays[name].shape[1] for name in step.sequences]
-        steps = step.length or min(LONGEST_STREAM, *lengths)
-        inputs = self._sequences(step, self.samples.batch or STREAMS, steps)
-        takes = frozenset(step.inputs | step.states)
-        return Stream(takes, step.over_time, inputs, self.run(inputs), steps)
-
-    @functools.cached_property
-    def long_stream(self) -> Stream | str:
-        """Sequences for a single-step file; or the reason why the model has no step signature.
-
-        The samples are repeated for many timesteps, and each sequence starts from zero states. The
-        outputs are compared at every timestep, even if the model returns only the last timestep.
-        """
-        step = self._step
-        if isinstance(step, str):
-            return step
-        lengths = [self.samples.arrays[name].shape[1] for name in step.sequences]
-        steps, size = min(max(lengths), TIMESTEPS), self.samples.batch or 1
-        rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
-        inputs = self._sequences(step, rows, steps)
-        expected = step.every_timestep(step.trace(), inputs)
-        takes = frozenset(step.inputs | step.states)
-        return Stream(takes, step.every_timestep, inputs, expected, rows * steps)
-
-    @functools.cached_property
-    def _step(self) -> Step | str:
-        try:
-            return Step(self.model)
-        except StreamingError as error:
-            return str(error)
-
-    def _sequences(self, step: Step, rows: int, steps: int) -> Arrays:
-        whole = self.samples.take(range(rows))
-        return {n: a[:, :steps] if n in step.sequences else a for n, a in whole.items()}
+        if one_by_one not in self._streams:
+            step = Step(self.model)
+            rows = self.samples.batch or STREAMS
+            lengths = [self.samples.arrays[name].shape[1] for name in step.sequences]
+            steps = step.length or min(LONGEST_STREAM, *lengths)
+            if one_by_one:
+                steps, size = min(max(lengths), TIMESTEPS), self.samples.batch or 1
+                rows = size * max(-(-TIMESTEPS // (steps * size)), 2)
+            whole = self.samples.take(range(rows))
+            inputs = {n: a[:, :steps] if n in step.sequences else a for n, a in whole.items()}
+            expected = step.every_timestep(step.trace(), inputs) if one_by_one else self.run(inputs)
+            calls = rows * steps if one_by_one else steps
+            self._streams[one_by_one] = Stream(step, inputs, expected, calls)
+        return self._streams[one_by_one]

@@ -24,21 +24,6 @@ ROWS_WITH_NEIGHBORS = 3
 PADDING, ROWS_PADDED = 3, 7
 
 
-@dataclasses.dataclass(frozen=True)
-class NeighborCase:
-    """Test inputs in which one row of a batch has other neighbor rows, or no neighbor rows.
-
-    Attributes:
-        row: index of the row in the original batch.
-        how: "among other rows" or "in a batch of its own"; "" for the original batch itself.
-        case: the test inputs. The row has the index `row` in them, or 0 in a batch of its own.
-    """
-
-    row: int
-    how: str
-    case: Case
-
-
 def make_cases(
     samples: Samples, batch_sizes: Sequence[int] | None, lengths: Sequence[int] | None
 ) -> tuple[Case, ...]:
@@ -139,7 +124,7 @@ def is_edge(name: str) -> bool:
     return any(name.endswith(f", row 0 {edge}") for edge in EDGE_ROWS)
 
 
-def neighbor_cases(samples: Samples, batch: int) -> tuple[NeighborCase, ...]:
+def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
     """Make test inputs that show whether a row's output depends on the other rows of its batch.
 
     Args:
@@ -147,21 +132,20 @@ def neighbor_cases(samples: Samples, batch: int) -> tuple[NeighborCase, ...]:
         batch: number of rows of the original batch.
 
     Returns:
-        The original batch; then up to `ROWS_WITH_NEIGHBORS` of its rows among other neighbor rows
-        and, if the batch dimension is dynamic, in a batch of its own. Only the original batch if it
-        has a single row.
+        (0, the original batch); then (row, test inputs) pairs for up to `ROWS_WITH_NEIGHBORS` of
+        its rows. In the test inputs, the row has other neighbor rows or, if the batch dimension is
+        dynamic, no neighbor rows. Only the original batch if it has a single row.
     """
-    cases = [NeighborCase(0, "", samples.case(range(batch)))]
+    cases = [(0, samples.case(range(batch)))]
     if batch == 1:
-        return tuple(cases)
+        return cases
     for row in sorted({*map(int, np.linspace(0, batch - 1, min(batch, ROWS_WITH_NEIGHBORS)))}):
         # Replace each neighbor of the row by the next sample. The neighbors then have other values,
         # and not only another order.
-        others = samples.case([r if r == row else r + 1 for r in range(batch)])
-        cases.append(NeighborCase(row, "among other rows", others))
+        cases.append((row, samples.case([r if r == row else r + 1 for r in range(batch)])))
         if samples.batch is None:
-            cases.append(NeighborCase(row, "in a batch of its own", samples.case([row])))
-    return tuple(cases)
+            cases.append((row, samples.case([row])))
+    return cases
 
 
 def pad_samples(samples: Samples, fills: Mapping[str, float]) -> dict[str, Arrays]:

@@ -1,4 +1,4 @@
-"""Measure the differences between named arrays, and judge them by a tolerance.
+"""Measure the differences between named arrays.
 
 A `DifferenceProfile` has the data for two images of a report: a histogram and a map of differences.
 """
@@ -21,7 +21,6 @@ from keras_norm.export.results.output_comparison import (
     DifferenceProfile,
     Element,
     Measurement,
-    OutputComparison,
     largest_known,
 )
 from keras_norm.typing import Array, Json, TensorLike
@@ -73,42 +72,6 @@ def measure(
             results.append(_measure_values(name, e, a, rtol, rows, source))
     extra = "extra output: the Keras model has no output with this name"
     return (*results, *(Measurement(n, rtol, extra) for n in actual if n not in expected))
-
-
-def judge(found: Measurement, atol: float) -> OutputComparison:
-    """Judge whether |actual - expected| <= atol + rtol |expected| for every measured element.
-
-    Equal infinities pass. A NaN in either array fails. Integers and booleans must be equal.
-
-    Args:
-        found: a result of `measure`.
-        atol: absolute tolerance, 0 or more.
-
-    Example:
-        >>> (found,) = measure({"y": np.zeros((2, 3))}, {"y": np.full((2, 3), 0.5)}, rtol=0.0)
-        >>> result = judge(found, atol=0.1)
-        >>> result.passed, result.atol_needed, result.where
-        (False, 0.5, (('sample', 0), ('unit', 0)))
-    """
-    rtol, atol = (0.0, 0.0) if found.exact else (found.rtol, atol)
-    problem = found.problem or _not_finite(found)
-    if found.worst is None or found.widest is None:
-        return OutputComparison(found.output, False, problem, rtol, atol)
-    needed = max(found.worst.excess(rtol), 0.0)
-    return OutputComparison(
-        output=found.output,
-        passed=bool(problem is None and needed <= atol),
-        problem=problem,
-        rtol=rtol,
-        atol=atol,
-        max_abs=found.max_abs,
-        max_rel=found.max_rel,
-        atol_needed=None if found.exact and needed else needed,
-        used=max(element.used(rtol, atol) for element in (found.worst, found.widest)),
-        where=found.worst.where,
-        expected=found.worst.expected,
-        actual=found.worst.actual,
-    )
 
 
 def merge_measurements(one: Measurement, other: Measurement) -> Measurement:
@@ -212,17 +175,6 @@ def _measure_values(
         squared=float((difference != 0 if exact else np.square(difference)).sum()),
         profile=spread,
     )
-
-
-def _not_finite(found: Measurement) -> str | None:
-    if found.nan_expected:
-        return f"NaN in {found.nan_expected} of {found.count} expected values"
-    if found.nan_actual:
-        return f"NaN in {found.nan_actual} of {found.count} actual values"
-    if found.infinite:
-        one_sided = f"{found.infinite} of {found.count} values"
-        return f"infinity in only the expected or only the actual output, in {one_sided}"
-    return None
 
 
 def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceProfile | None:

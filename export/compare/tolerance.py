@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from keras_norm.export.compare.arrays import magnitude
-from keras_norm.export.compare.output_differences import judge, measure, merge_measurements
+from keras_norm.export.compare.output_differences import measure, merge_measurements
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison
 from keras_norm.typing import Arrays
 
@@ -60,24 +60,49 @@ class Tolerance:
     def judge(self, found: Measurement) -> OutputComparison:
         """Judge the measured differences of one output by this tolerance.
 
+        Equal infinities pass. A NaN in either array fails. Integers and booleans must be equal,
+        except for `integer_share`.
+
         Args:
             found: a result of `keras_norm.export.compare.output_differences.measure`.
+
+        Example:
+            >>> (found,) = measure({"y": np.zeros((2, 3))}, {"y": np.full((2, 3), 0.5)}, rtol=0.0)
+            >>> result = Tolerance(0.0, {"y": 0.1}).judge(found)
+            >>> result.passed, result.atol_needed, result.where
+            (False, 0.5, (('sample', 0), ('unit', 0)))
         """
-        by_rms = self.limits is not None
-        result = judge(found, math.inf if by_rms else self.atol.get(found.output, 0.0))
-        if result.problem is not None:
-            return result
+        atol = math.inf if self.limits is not None else self.atol.get(found.output, 0.0)
+        rtol, atol = (0.0, 0.0) if found.exact else (found.rtol, atol)
+        problem = found.problem or _not_finite(found)
+        if found.worst is None or found.widest is None:
+            return OutputComparison(found.output, False, problem, rtol, atol)
+        needed = max(found.worst.excess(rtol), 0.0)
+        passed, rms = needed <= atol, None
+        used = max(element.used(rtol, atol) for element in (found.worst, found.widest))
         if found.exact and self.integer_share:
             passed = found.squared <= max(1.0, self.integer_share * found.count)
-            return dataclasses.replace(result, passed=passed)
-        if self.limits is None:
-            return result
-        limit = self.limits.get(found.output, math.inf)
-        # Round the root mean square to float32. In float64 its last digits depend on the order in
-        # which batches are added.
-        error = float(np.float32(math.sqrt(found.squared / found.count)))
-        used = error / limit if limit else math.inf if error else 0.0
-        return dataclasses.replace(result, passed=error <= limit, atol=limit, used=used, rms=error)
+        elif self.limits is not None and problem is None:
+            atol = self.limits.get(found.output, math.inf)
+            # Round the root mean square to float32. In float64 its last digits depend on the order
+            # in which batches are added.
+            rms = float(np.float32(math.sqrt(found.squared / found.count)))
+            passed, used = rms <= atol, rms / atol if atol else math.inf if rms else 0.0
+        return OutputComparison(
+            output=found.output,
+            passed=bool(problem is None and passed),
+            problem=problem,
+            rtol=rtol,
+            atol=atol,
+            max_abs=found.max_abs,
+            max_rel=found.max_rel,
+            atol_needed=None if found.exact and needed else needed,
+            used=used,
+            where=found.worst.where,
+            expected=found.worst.expected,
+            actual=found.worst.actual,
+            rms=rms,
+        )
 
     def judge_together(self, found: Sequence[Measurement]) -> list[OutputComparison]:
         """Judge several measurements of one output, and return a result for each measurement.
@@ -118,6 +143,17 @@ class Tolerance:
         """
         results = map(self.judge, measure(expected, actual, self.rtol, rows))
         return next((result for result in results if not result), None)
+
+
+def _not_finite(found: Measurement) -> str | None:
+    if found.nan_expected:
+        return f"NaN in {found.nan_expected} of {found.count} expected values"
+    if found.nan_actual:
+        return f"NaN in {found.nan_actual} of {found.count} actual values"
+    if found.infinite:
+        one_sided = f"{found.infinite} of {found.count} values"
+        return f"infinity in only the expected or only the actual output, in {one_sided}"
+    return None
 
 
 def default_tolerance(

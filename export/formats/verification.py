@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 
 from keras_norm.export.compare.arrays import contains_nan, largest
+from keras_norm.export.compare.expected import Expected
 from keras_norm.export.compare.input_cases import without_text
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.tolerance import TOLERANCES
@@ -167,7 +168,8 @@ def _with_empty_text(reference: Reference) -> Reference:
 
 
 def make_golden_cases(
-    reference: Reference,
+    name: str,
+    expected: Expected,
     step: Step | None = None,
     *,
     step_only: bool = False,
@@ -184,7 +186,8 @@ def make_golden_cases(
       change an argmax.
 
     Args:
-        reference: the test inputs, with the Keras model's outputs.
+        name: name of the Keras model.
+        expected: the test inputs, with the Keras model's outputs.
         step: the single-step model, or None for a file without a step signature. One golden case
             then runs timestep by timestep.
         step_only: whether the file has the step signature only. Then all golden cases run timestep
@@ -192,21 +195,19 @@ def make_golden_cases(
         quantize: quantization of the file, as for `export_tflite`.
         outputs: signature -> the file's outputs for each test input.
     """
-    cases, in_eight_bits = reference.expected.cases, quantize in EIGHT_BITS
+    cases, in_eight_bits = expected.cases, quantize in EIGHT_BITS
 
     def whole_case(k: int, signature: str) -> GoldenCase:
-        case, expected = cases[k], cases[k].outputs
-        tolerance = reference.expected.file_tolerance(case, quantize)
-        atol = tolerance.largest_allowed(expected)
+        case, wanted = cases[k], cases[k].outputs
+        atol = expected.file_tolerance(case, quantize).largest_allowed(wanted)
         if quantize and outputs:
             own = outputs[signature][k]
-            expected = {
-                name: own[name] if in_eight_bits or y.dtype.kind != "f" else y
-                for name, y in expected.items()
+            wanted = {
+                n: own[n] if in_eight_bits or y.dtype.kind != "f" else y for n, y in wanted.items()
             }
             if in_eight_bits:
-                atol = {name: TOLERANCES["int8"] * largest([y]) for name, y in expected.items()}
-        return GoldenCase(case.name, signature, case.inputs, expected, atol)
+                atol = {n: TOLERANCES["int8"] * largest([y]) for n, y in wanted.items()}
+        return GoldenCase(case.name, signature, case.inputs, wanted, atol)
 
     def stream_case(k: int, step: Step) -> GoldenCase:
         whole, count = whole_case(k, STEP), len(cases[k].rows)
@@ -225,7 +226,6 @@ def make_golden_cases(
     golden_cases = [] if step_only else [whole_case(k, SERVING_DEFAULT) for k in every]
     if step is not None:
         golden_cases += [stream_case(k, step) for k in (every if step_only else [1])]
-    name = reference.model.name
     source = f'the outputs of the Keras model "{name}"'
     if in_eight_bits:
         source = "its outputs at export, which differ from the Keras model's (8 bits)"

@@ -1,6 +1,7 @@
 """Compare exported files with the expected outputs of a Keras model."""
 
 import dataclasses
+import functools
 import logging
 from collections.abc import Sequence
 
@@ -42,7 +43,10 @@ class Reference:
 
     def __init__(self, model: keras.Model, expected: Expected) -> None:
         self.model, self.expected = model, expected
-        self._rounding = Rounding(model)
+
+    @functools.cached_property
+    def _rounding(self) -> Rounding:
+        return Rounding(self.model)
 
     def verify(
         self,

@@ -86,4 +86,4 @@ def unmeasured_rounding(monkeypatch):
 def unexplained(unmeasured_rounding, monkeypatch):
     """Do not search for the first layer that differs, which needs an export."""
     unknown = FirstDifference(None, "not asked")
-    monkeypatch.setattr(first_difference, "explain_difference", lambda *_: unknown)
+    monkeypatch.setattr(first_difference, "find_first_difference", lambda *_: unknown)

@@ -7,14 +7,15 @@ import numpy as np
 
 from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.input_cases import NeighborCase, neighbor_cases
+from keras_norm.export.compare.input_cases import neighbor_cases
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.compare.text_arrays import is_text
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
-# (test inputs, outputs) of each call of the model. The first call runs the original batch. Each
-# further call runs a row of this batch, alone or among other rows.
-Calls = Sequence[tuple[NeighborCase, Arrays]]
+# (row, test inputs, outputs) of each call of the model. The first call runs the original batch.
+# Each further call runs a row of this batch, alone or among other rows.
+Calls = Sequence[tuple[int, Case, Arrays]]
 
 
 class RowIndependence(Property[Calls]):
@@ -37,33 +38,34 @@ class RowIndependence(Property[Calls]):
         """Run the original batch, and some of its rows alone and among other rows."""
         plan = subject.plan
         calls = neighbor_cases(plan.samples, plan.expected.batch)
-        return [(call, subject.run(call.case.inputs)) for call in calls]
+        return [(row, case, subject.run(case.inputs)) for row, case in calls]
 
     def judge(self, measured: Calls, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
-        (original, expected), *others = measured
-        batch = len(original.case.rows)
+        (_, original, expected), *others = measured
+        batch = len(original.rows)
         for output, value in expected.items():
             if np.ndim(value) == 0 or len(value) != batch:
                 return self.failed(
                     f"output {output!r} has the shape {np.shape(value)}, but needs one row for "
                     f"each of the {batch} rows of the batch"
                 )
-        for call, actual in others:
-            index = call.row if len(call.case.rows) > 1 else 0
-            rows = _select_row(expected, call.row), _select_row(actual, index)
-            if any(map(is_text, call.case.inputs.values())):
+        for row, case, actual in others:
+            is_alone = len(case.rows) == 1
+            rows = _select_row(expected, row), _select_row(actual, 0 if is_alone else row)
+            if any(map(is_text, case.inputs.values())):
                 rows = _cut_to_common_shapes(*rows)
             worst = find_difference(tolerances.calls, *rows)
             if worst is not None:
                 # Remove the sample number from the description of the difference. The number is
                 # always 0, because the compared outputs have only one row.
                 worst = dataclasses.replace(worst, where=worst.where[1:])
-                return self.failed(f"row {call.row} {call.how}: {worst.description}")
+                how = "in a batch of its own" if is_alone else "among other rows"
+                return self.failed(f"row {row} {how}: {worst.description}")
         if not others:
             return self.not_applicable(
                 "every batch has only one row, so no row can depend on another row"
             )
-        count = len({call.row for call, _ in others})
+        count = len({row for row, _, _ in others})
         return self.passed(f"{count} of {batch} rows have equal outputs alone and among other rows")
 
 

@@ -13,6 +13,7 @@ from keras_norm.export.checks.properties.property import (
     find_difference,
 )
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.errors import StreamingError
 from keras_norm.export.model.find_step import find_step
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.runtimes.runner import Runner
@@ -110,11 +111,13 @@ class Streaming(Property[StepOutputs]):
 
 
 def _run_step(subject: Subject, step_runner: Runner) -> StepOutputs | NotApplicable:
-    plan = subject.plan
-    stream = plan.long_stream if subject.source.is_single_step else plan.stream
-    if isinstance(stream, str):
-        return NotApplicable(f"the Keras model cannot run one timestep at a time: {stream}")
-    file_inputs, inputs, actual = sorted(step_runner.inputs), sorted(stream.takes), None
-    if file_inputs == inputs:
-        actual = stream.over_time(step_runner, stream.inputs)
-    return StepOutputs(stream.expected, actual, file_inputs, inputs, stream.length)
+    is_single_step = subject.source.is_single_step
+    try:
+        step, inputs, expected, timesteps = subject.plan.stream(one_by_one=is_single_step)
+    except StreamingError as error:
+        return NotApplicable(f"the Keras model cannot run one timestep at a time: {error}")
+    names, actual = (sorted(step_runner.inputs), sorted(step.inputs | step.states)), None
+    if names[0] == names[1]:
+        run = step.every_timestep if is_single_step else step.over_time
+        actual = run(step_runner, inputs)
+    return StepOutputs(expected, actual, *names, timesteps)

@@ -137,5 +137,7 @@ def export_onnx(
         shutil.copyfile(converted, file)
         outputs = {SERVING_DEFAULT: verify_file(file, ONNXRunner, reference)}
         if golden_cases:
-            write_golden_cases(file, make_golden_cases(reference, outputs=outputs))
+            write_golden_cases(
+                file, make_golden_cases(model.name, reference.expected, outputs=outputs)
+            )
     return target

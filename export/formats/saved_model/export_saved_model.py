@@ -157,7 +157,7 @@ def export_saved_model(
                     model.name,
                 )
                 golden_cases = False
-            cases = make_golden_cases(reference, stepper)
+            cases = make_golden_cases(model.name, reference.expected, stepper)
             if golden_cases:
                 write_golden_cases(folder, cases)
             if warmup:

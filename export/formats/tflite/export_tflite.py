@@ -194,7 +194,12 @@ def export_tflite(
             )
         if golden_cases:
             cases = make_golden_cases(
-                reference, stepper, step_only=step_only, quantize=quantize, outputs=outputs
+                model.name,
+                reference.expected,
+                stepper,
+                step_only=step_only,
+                quantize=quantize,
+                outputs=outputs,
             )
             write_golden_cases(file, cases, inside=golden_cases == "inside")
     return target

@@ -94,8 +94,8 @@ def test_a_model_with_a_static_batch_streams_in_its_batch_size(monkeypatch):
     inputs = keras.Input(batch_shape=(4, None, 3), name="x")
     hidden = keras_norm.LayerNormSimpleRNN(2, return_sequences=True, name="y")(inputs)
     model = keras.Model(inputs, hidden)
-    stream = Plan(model, read_samples(input_specs(model), DATA)).long_stream
-    assert stream.length == 1008  # 42 batches of 4 sequences of 6 timesteps
+    stream = Plan(model, read_samples(input_specs(model), DATA)).stream(one_by_one=True)
+    assert stream.timesteps == 1008  # 42 batches of 4 sequences of 6 timesteps
     rows = stream.inputs["x"][-4:]
     np.testing.assert_allclose(stream.expected["y"][-4:], model(rows), rtol=1e-5, atol=1e-6)
 

@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from keras_norm.export.compare.output_differences import judge, measure, merge_measurements
+from keras_norm.export.compare.output_differences import measure, merge_measurements
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.json_dataclass import to_plain
 
 RTOL = 0.01
@@ -27,6 +28,10 @@ def measured(expected, actual, rows=slice(None)):
     rows = np.arange(60)[rows]
     (found,) = measure({"y": expected[rows]}, {"y": actual[rows]}, RTOL, rows.tolist())
     return found
+
+
+def judge(found, atol):
+    return Tolerance(RTOL, {"y": atol}).judge(found)
 
 
 @pytest.mark.parametrize("outputs", OUTPUTS.values(), ids=OUTPUTS)

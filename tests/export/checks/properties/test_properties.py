@@ -38,7 +38,7 @@ def samples():
 
 def judge_rows(run, samples, batch=6):
     calls = neighbor_cases(samples, batch)
-    outputs = [(call, run(call.case.inputs)) for call in calls]
+    outputs = [(row, case, run(case.inputs)) for row, case in calls]
     return RowIndependence().judge(outputs, EXACT)
 
 
