@@ -14,13 +14,13 @@ from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import kind_of, magnitude, to_float64
 from keras_norm.export.compare.output_differences import measure, merge_profiles
 from keras_norm.export.compare.quantization_tolerance import standard_deviations, useful_tolerance
-from keras_norm.export.compare.samples import Case
 from keras_norm.export.compare.tolerance import INTEGER_SHARE, QUANTIZED, Tolerance, coarsest
 from keras_norm.export.model.rounding import Rounding
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.results.output_comparison import (
     ErrorStatistics,
     Measurement,
+    OutputComparison,
     OutputResult,
 )
 from keras_norm.typing import Arrays
@@ -59,9 +59,7 @@ class Judge:
     def tolerance(self, precision: str) -> Tolerance:
         """Return the tolerance for outputs of a precision, such as "float32" or "int8".
 
-        The user's `rtol` and `atol` replace the defaults. The default `rtol` depends on the
-        precision. The default `atol` is a share of an output's largest value over all data and test
-        inputs.
+        The user's `rtol` and `atol` replace the defaults (`Expected.tolerance`).
         """
         default = self.expected.tolerance(precision)
         return dataclasses.replace(
@@ -178,45 +176,35 @@ class Judge:
         For an 8-bit file, all test inputs with one number of timesteps are judged together. Test
         inputs with masked timesteps and test inputs without masked timesteps are separate groups.
         """
-        whole = f"all {self.measured.samples} samples"
-        # The name of the test inputs and their group, for each measurement of an output.
+        rtol, whole = tolerances.calls.rtol, f"all {self.measured.samples} samples"
+        cases, edges = self.expected.cases, self.expected.edges
+        # Name of the test inputs, their group and a measurement, for each output.
         found: dict[str, list[tuple[str, Hashable, Measurement]]] = {}
-        edges: dict[str, tuple[Case, Tolerance]] = {}
-        for case, actual in zip(self.expected.cases, subject.outputs, strict=False):
-            for m in measure(case.outputs, actual, tolerances.calls.rtol, case.rows):
+        on_edges: dict[str, list[tuple[str, Measurement, OutputComparison]]] = {}
+        for case, actual in zip(cases, subject.outputs, strict=False):
+            for m in measure(case.outputs, actual, rtol, case.rows):
                 found.setdefault(m.output, []).append((case.name, (case.length, case.masked), m))
         for m in on_data.outputs.values():
             found.setdefault(m.output, []).append((whole, whole, m))
-        on_edges = subject.outputs[len(self.expected.cases) :]
-        for case, actual in zip(self.expected.edges, on_edges, strict=False):
-            edges[case.name] = case, self._edge_tolerance(tolerances, case.outputs)
-            for m in measure(case.outputs, actual, tolerances.calls.rtol, case.rows):
-                found.setdefault(m.output, []).append((case.name, case.name, m))
+        for case, actual in zip(edges, subject.outputs[len(cases) :], strict=False):
+            tolerance = self._edge_tolerance(tolerances, case.outputs)
+            for m in measure(case.outputs, actual, rtol, case.rows):
+                result = tolerance.judge(m)
+                if self.rtol is None and self.atol is None:
+                    result = self.rounding.excuse(case, result)
+                on_edges.setdefault(m.output, []).append((case.name, m, result))
         errors = self._error_statistics(on_data)
         results = []
         for name, measured in found.items():
             groups: dict[Hashable, list[Measurement]] = {}
             for _, group, m in measured:
                 groups.setdefault(group, []).append(m)
-            judged = {
-                group: iter(edges.get(str(group), (None, tolerances.values))[1].judge_together(own))
-                for group, own in groups.items()
-            }
-            comparisons = [next(judged[group]) for _, group, _ in measured]
-            if self.rtol is None and self.atol is None:
-                comparisons = [
-                    self.rounding.excuse(edges[case][0], c) if case in edges else c
-                    for (case, _, _), c in zip(measured, comparisons, strict=True)
-                ]
-            results.append(
-                OutputResult(
-                    name,
-                    tuple(case for case, _, _ in measured),
-                    tuple(comparisons),
-                    functools.reduce(merge_profiles, (m.profile for _, _, m in measured)),
-                    errors.get(name),
-                )
-            )
+            judged = {g: iter(tolerances.values.judge_together(own)) for g, own in groups.items()}
+            compared = [(case, m, next(judged[group])) for case, group, m in measured]
+            compared += on_edges.get(name, [])
+            names, measurements, comparisons = zip(*compared, strict=True)
+            profile = functools.reduce(merge_profiles, (m.profile for m in measurements))
+            results.append(OutputResult(name, names, comparisons, profile, errors.get(name)))
         return tuple(results)
 
     def _error_statistics(self, on_data: ArtifactMeasurements) -> dict[str, ErrorStatistics]:
@@ -243,10 +231,6 @@ class Judge:
         The default `atol` follows the largest output of this test input, if that is larger than in
         the data. Integer outputs may differ: an argmax of equal scores may be any index. Outputs of
         8-bit files must only be finite: a single sample may differ much.
-
-        Args:
-            tolerances: the tolerances for the artifact.
-            expected: the outputs of the Keras model.
         """
         if tolerances.values.limits is not None:
             return dataclasses.replace(tolerances.values, integer_share=1.0, limits={})

@@ -178,18 +178,9 @@ def _run_random(
 ) -> list[Case]:
     """Run a model on random numbers of the kind that gives the most finite outputs.
 
-    The first length counts for which a kind gives finite outputs: a convolution may need more
-    timesteps than the shorter lengths have.
-
-    Args:
-        model: a functional or a built sequential model.
-        run: the model's runner.
-        lengths: numbers of timesteps to try.
-        make_cases: a function that makes test inputs from samples.
-
-    Raises:
-        Exception: the model raised it for every kind and length.
-        ValueError: an output has no finite value for any kind and length.
+    The first of `lengths` counts for which a kind gives finite outputs: a convolution may need more
+    timesteps than the shorter lengths have. If there is none, the first error of the last length is
+    raised.
     """
     for length in lengths:
         best: list[Case] = []
@@ -218,44 +209,33 @@ def _run_cases(
 ) -> tuple[list[Case], list[str]]:
     """Run a model on test inputs; leave out test inputs for which it gives no usable outputs.
 
-    Args:
-        run: the model's runner.
-        cases: the test inputs.
-        is_required: function that decides which test inputs the model must run.
-
     Returns:
         The test inputs with outputs, and a note on each test input that was left out.
 
     Raises:
         ValueError: the model cannot run a required test input.
     """
-    ran, notes = [], []
+    ran: list[Case] = []
+    notes = []
     for case in cases:
         try:
             outputs = run(case.inputs)
         # A layer may raise any error for a size that it does not support.
         except Exception as error:
-            problem = f"the Keras model cannot run it: {one_line(error)}"
+            reason = one_line(error)
             if is_required(case):
-                reason = one_line(error)
                 raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
-        else:
-            problem = _find_problem(outputs, is_required(case), case.masked)
-        if problem is None:
-            ran.append(dataclasses.replace(case, outputs=outputs))
-        else:
+            notes.append(f"{case.name} was left out: the Keras model cannot run it: {reason}")
+            continue
+        if problem := _find_problem(outputs, is_required(case), case.masked):
             notes.append(f"{case.name} was left out: {problem}")
+        else:
+            ran.append(dataclasses.replace(case, outputs=outputs))
     return ran, notes
 
 
 def _find_problem(outputs: Arrays, is_required: bool, is_masked: bool) -> str | None:
-    """Return the reason why outputs of the Keras model are not usable, or None.
-
-    Args:
-        outputs: the outputs for a test input.
-        is_required: whether the model must run the test input.
-        is_masked: whether the test input has masked timesteps.
-    """
+    """Return the reason why outputs of the Keras model are not usable, or None."""
     if (is_masked or not is_required) and contains_nan(outputs):
         return "an output of the Keras model has NaN"
     if is_required:

@@ -3,17 +3,12 @@ import dataclasses
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
 from keras_norm.export.checks.first_difference import find_first_difference
-from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import ConversionError
 from keras_norm.export.formats.format_registry import FORMATS
-from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.rounding import Rounding
-from tests.export.compared import compare
 
 DATA = {"x": np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")}
 SHARE = 1e-5
@@ -154,36 +149,6 @@ def test_a_file_that_cannot_be_read_leaves_the_layer_unknown(tmp_path):
     found = find_first_difference(flat(), str(tmp_path), DATA, SHARE)
     assert found.layer is None
     assert found.reason.startswith("the tensors of the file cannot be computed")
-
-
-def evidence(model, error, **changes):
-    """Return the evidence of rounding for outputs that differ by this error."""
-    expected = KerasRunner(model)(DATA)
-    case = Case("batch 5, length 6", tuple(range(5)), 6, DATA, outputs=expected)
-    results = compare(expected, {name: y + error for name, y in expected.items()}, 0.0, 0.0)
-    return Rounding(model).explain(case, [dataclasses.replace(c, **changes) for c in results])
-
-
-def test_a_difference_as_large_as_rounding_is_rounding():
-    assert "rounding alone changes this output" in evidence(flat(), 1e-8)
-
-
-def test_a_larger_difference_is_not_rounding():
-    assert evidence(flat(), 1e-3) is None
-
-
-def test_a_model_that_does_not_run_in_float64_has_no_measured_rounding():
-    inputs = keras.Input((None, 3), name="x")
-    outputs = keras.layers.Lambda(lambda x: tf.cast(x, "float32") + tf.ones(3))(inputs)
-    assert evidence(keras.Model(inputs, outputs), 1e-9) is None
-
-
-def test_a_failed_case_without_a_difference_is_not_rounding():
-    assert evidence(flat(), 0.0, passed=False) is None
-
-
-def test_nan_is_not_rounding():
-    assert evidence(flat(), np.nan) is None
 
 
 def test_weights_that_inference_does_not_read_are_not_compared(tmp_path):

@@ -107,17 +107,18 @@ def test_padding_grows_from_row_to_row_and_leaves_one_unmasked_timestep():
     assert masked_steps("padded right").sum(axis=1).tolist() == [0, 1, 2, 3, 3, 4, 5]
 
 
-def test_right_padding_is_at_the_end_and_left_padding_at_the_start():
-    assert masked_steps("padded right")[4].tolist() == [False] * 3 + [True] * 3
-    assert masked_steps("padded left")[4].tolist() == [True] * 3 + [False] * 3
-
-
-def test_gaps_are_masked_timesteps_inside_the_sequence():
-    assert masked_steps("with gaps")[0].tolist() == [False, True, False, False, True, False]
-
-
-def test_one_row_is_fully_masked():
-    assert masked_steps("row 0 masked").all(axis=1).tolist() == [True] + [False] * 6
+@pytest.mark.parametrize(
+    ("mask", "row", "steps"),
+    [
+        ("padded right", 4, [0, 0, 0, 1, 1, 1]),
+        ("padded left", 4, [1, 1, 1, 0, 0, 0]),
+        ("with gaps", 0, [0, 1, 0, 0, 1, 0]),
+        ("row 0 masked", 0, [1] * 6),
+        ("row 0 masked", 1, [0] * 6),
+    ],
+)
+def test_each_mask_has_its_timesteps(mask, row, steps):
+    assert masked_steps(mask)[row].tolist() == steps
 
 
 def test_unmasked_timesteps_are_those_of_the_data():

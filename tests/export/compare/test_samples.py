@@ -63,24 +63,26 @@ def test_wrong_data_raise(data, message):
         read_samples(spec(), data)
 
 
+BOTH = {**spec(), **spec(name="z")}
+
+
+@pytest.mark.parametrize(
+    ("specs", "data", "message"),
+    [
+        (spec((None, None), "int32"), np.zeros((4, 2)), "takes int32. Received values of float64"),
+        (spec((None, 3), "float16"), np.full((4, 3), 1e5), "that float16 cannot represent"),
+        (BOTH, np.zeros((4, 2, 3)), "2 inputs"),
+        (BOTH, {"x": np.zeros((4, 2, 3)), "z": np.zeros((5, 2, 3))}, "same number of samples"),
+    ],
+    ids=["floats", "out of range", "one array", "unequal"],
+)
+def test_data_that_do_not_fit_the_inputs_raise(specs, data, message):
+    with pytest.raises(ValueError, match=message):
+        read_samples(specs, data)
+
+
 def test_one_sample_is_accepted():
     assert samples(1).count == 1
-
-
-def test_floats_raise_for_an_integer_input():
-    with pytest.raises(ValueError, match=r"takes int32\. Received values of float64"):
-        read_samples(spec((None, None), "int32"), np.zeros((4, 2)))
-
-
-def test_one_array_raises_for_two_inputs():
-    with pytest.raises(ValueError, match="2 inputs"):
-        read_samples({**spec(), **spec(name="z")}, np.zeros((4, 2, 3)))
-
-
-def test_inputs_with_different_numbers_of_samples_raise():
-    data = {"x": np.zeros((4, 2, 3)), "z": np.zeros((5, 2, 3))}
-    with pytest.raises(ValueError, match="same number of samples"):
-        read_samples({**spec(), **spec(name="z")}, data)
 
 
 def test_all_samples_run_in_batches_once():
@@ -92,11 +94,6 @@ def test_all_samples_run_in_batches_once():
 def test_the_first_samples_fill_up_a_static_batch():
     (_, first), (rows, last) = samples(count=4, shape=(3, None, 3)).batches(32)
     assert (len(first.rows), rows, last.rows) == (3, slice(3, 4), (3, 0, 1))
-
-
-def test_values_outside_the_range_of_the_dtype_raise():
-    with pytest.raises(ValueError, match="values that float16 cannot represent"):
-        read_samples(spec((None, 3), "float16"), np.full((4, 3), 1e5))
 
 
 def test_texts_become_bytes():

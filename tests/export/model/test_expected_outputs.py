@@ -34,9 +34,32 @@ def test_a_masked_input_gets_every_kind_of_padding(length):
         assert padded["row 0 masked"][0].all()
 
 
-def test_dynamic_sizes_differ_and_unmasked_inputs_are_not_padded():
-    model = models.recurrent()
-    assert names(cases_of(model)) == ["batch 1, length 4", "batch 3, length 7"]
+def convolution(kernel, shape=(None, 3), strides=1, **options):
+    inputs = keras.Input(shape, name="x", **options)
+    return keras.Model(inputs, keras.layers.Conv1D(2, kernel, strides=strides)(inputs))
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "expected"),
+    [
+        (models.recurrent, None, ["batch 1, length 4", "batch 3, length 7"]),
+        (lambda: convolution(2, (5, 3), batch_size=4), None, ["batch 4", "batch 4"]),
+        (lambda: convolution(12), None, ["batch 1, length 13", "batch 3, length 25"]),
+        (
+            lambda: convolution(1024, (None, 1), strides=256),
+            None,
+            ["batch 1, length 1500", "batch 3, length 3000"],
+        ),
+        (
+            lambda: convolution(8),
+            np.ones((4, 10, 3), "float32"),
+            ["batch 1, length 10", "batch 3, length 10"],
+        ),
+    ],
+    ids=["two lengths", "static batch", "long enough", "signal", "half is too short"],
+)
+def test_the_sizes_of_the_test_inputs(model, data, expected):
+    assert names(cases_of(model(), data)) == expected
 
 
 def test_test_inputs_come_with_the_outputs_of_the_model():
@@ -78,12 +101,6 @@ def test_texts_are_long_enough_for_a_convolution():
     assert len(case.inputs["text"][0].split()) == 25
 
 
-def test_a_static_batch_size_is_used_for_every_test_input():
-    inputs = keras.Input(batch_shape=(4, 3), name="x")
-    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
-    assert names(cases_of(model)) == ["batch 4", "batch 4"]
-
-
 def test_padded_inputs_with_nan_outputs_are_left_out():
     """The mean over a fully masked row is NaN."""
     inputs = keras.Input((None, 3), name="x")
@@ -91,19 +108,6 @@ def test_padded_inputs_with_nan_outputs_are_left_out():
     found = cases_of(keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(masked)))
     assert "batch 3, length 7, padded right" in names(found)
     assert "batch 3, length 7, row 0 masked" not in names(found)
-
-
-def test_a_model_gets_as_many_timesteps_as_it_needs():
-    inputs = keras.Input((None, 3), name="x")
-    model = keras.Model(inputs, keras.layers.Conv1D(2, 12)(inputs))
-    assert names(cases_of(model)) == ["batch 1, length 13", "batch 3, length 25"]
-
-
-def test_real_samples_keep_their_length_if_half_is_too_short():
-    inputs = keras.Input((None, 3), name="x")
-    model = keras.Model(inputs, keras.layers.Conv1D(2, 8)(inputs))
-    cases = cases_of(model, np.ones((4, 10, 3), "float32"))
-    assert names(cases) == ["batch 1, length 10", "batch 3, length 10"]
 
 
 @pytest.mark.parametrize(
@@ -115,16 +119,8 @@ def test_real_samples_keep_their_length_if_half_is_too_short():
     ],
 )
 def test_inputs_that_the_model_cannot_run_raise(data, message):
-    inputs = keras.Input((None, 3))
-    model = keras.Model(inputs, keras.layers.Conv1D(2, 1000)(inputs))
     with pytest.raises(ValueError, match=message):
-        cases_of(model, data)
-
-
-def test_a_signal_of_one_number_per_timestep_gets_long_inputs():
-    inputs = keras.Input((None, 1), name="audio")
-    model = keras.Model(inputs, keras.layers.Conv1D(2, 1024, strides=256)(inputs))
-    assert names(cases_of(model)) == ["batch 1, length 1500", "batch 3, length 3000"]
+        cases_of(convolution(1000), data)
 
 
 def pointwise(function):

@@ -1,12 +1,17 @@
 """The rounding errors of a model, measured against float64."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_norm
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.rounding import rounding_errors
+from keras_norm.export.model.rounding import Rounding, rounding_errors
+from tests.export.compared import compare
 
 
 def stack(*layers):
@@ -75,3 +80,31 @@ def test_state_outside_the_config_is_not_rounding():
     layer.factor = 3.0
     model = stack(layer)
     assert rounding_errors(model, X, KerasRunner(model)(X)) == {}
+
+
+def with_lambda():
+    """A model that does not run in float64."""
+    inputs = keras.Input((None, 3), name="x")
+    return keras.Model(inputs, keras.layers.Lambda(lambda x: tf.cast(x, "float32") + 1)(inputs))
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "changes", "is_rounding"),
+    [
+        (lambda: stack(keras.layers.Dense(2)), 1e-8, {}, True),
+        (lambda: stack(keras.layers.Dense(2)), 1e-3, {}, False),
+        (lambda: stack(keras.layers.Dense(2)), np.nan, {}, False),
+        (lambda: stack(keras.layers.Dense(2)), 0.0, {"passed": False}, False),
+        (with_lambda, 1e-9, {}, False),
+    ],
+    ids=["small", "large", "NaN", "failed without a difference", "not measured"],
+)
+def test_differences_of_the_size_of_rounding_are_explained(build, error, changes, is_rounding):
+    model = build()
+    expected = KerasRunner(model)(X)
+    case = Case("batch 4, length 7", (0, 1, 2, 3), 7, X, outputs=expected)
+    results = compare(expected, {name: y + error for name, y in expected.items()}, 0.0, 0.0)
+    found = Rounding(model).explain(case, [dataclasses.replace(c, **changes) for c in results])
+    assert (found is not None) == is_rounding
+    if is_rounding:
+        assert "rounding alone changes this output" in found
