@@ -24,13 +24,14 @@ with quiet_native_logs():  # TensorFlow writes to the terminal when it is import
     import keras_norm
     from keras_norm.export import Step, export_tflite
     from keras_norm.export.checks.properties.constants import Constants
+    from keras_norm.export.compare.expected import Expected
     from keras_norm.export.compare.output_differences import measure
     from keras_norm.export.compare.quantization_tolerance import (
         EIGHT_BITS,
         spreads,
         useful_tolerance,
     )
-    from keras_norm.export.compare.tolerance import Tolerance, default_tolerance
+    from keras_norm.export.compare.tolerance import Tolerance
     from keras_norm.export.errors import RunnerError
     from keras_norm.export.formats.tflite.constant_differences import find_differences
     from keras_norm.export.formats.tflite.tflite_file import parse_tflite
@@ -122,7 +123,7 @@ def tolerance(quantize: str | None, expected: Arrays) -> Tolerance:
     if quantize in EIGHT_BITS:
         return useful_tolerance(spreads(expected))
     scales = {name: float(np.abs(y).max()) for name, y in expected.items()}
-    return default_tolerance(quantize or "float32", 2, max(LENGTHS), scales)
+    return Expected((), quantize or "float32", 2, max(LENGTHS), scales).tolerance()
 
 
 def outputs_pass(files: Files, x: Array, run: TFLiteRunner) -> bool:

@@ -1,13 +1,31 @@
-"""Names of a Keras model's inputs in exported files."""
+"""Names and specifications of a Keras model's inputs in exported files."""
 
+import dataclasses
 import re
 from collections.abc import Collection, Mapping
 from typing import TypeVar
+
+from keras_norm.typing import Shape
 
 Value = TypeVar("Value")
 
 # Keras' automatic names contain numbers that change with each run and with saving.
 AUTOMATIC = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpec:
+    """Name, shape and dtype of an input of a signature.
+
+    Attributes:
+        name: a letter, then letters, digits and underscores; unique among the inputs.
+        shape: sizes, None for a dynamic dimension (batch, time).
+        dtype: NumPy's name of the dtype, or "bfloat16".
+    """
+
+    name: str
+    shape: Shape
+    dtype: str
 
 
 def valid_name(name: str) -> str:

@@ -1,6 +1,5 @@
 """Name the inputs and outputs of a Keras model, with equal names in every exported format."""
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -8,28 +7,13 @@ from typing import Protocol
 import keras
 import tensorflow as tf
 
-from keras_norm.export.input_names import file_name, valid_name
-from keras_norm.typing import Nest, Shape, Tensor, TensorLike, Tensors
+from keras_norm.export.input_names import TensorSpec, file_name, valid_name
+from keras_norm.typing import Nest, Tensor, TensorLike, Tensors
 from keras_norm_verify.printable import printable
 
 # Names of an exported model's signatures: for whole sequences, and for a single timestep.
 SERVING_DEFAULT = "serving_default"
 STEP = "step"
-
-
-@dataclasses.dataclass(frozen=True)
-class TensorSpec:
-    """Name, shape and dtype of an input of a signature.
-
-    Attributes:
-        name: a letter, then letters, digits and underscores; unique among the inputs.
-        shape: sizes, None for a dynamic dimension (batch, time).
-        dtype: NumPy's name of the dtype, or "bfloat16".
-    """
-
-    name: str
-    shape: Shape
-    dtype: str
 
 
 def describe(specs: Mapping[str, TensorSpec]) -> str:

@@ -202,12 +202,7 @@ def _check_artifact(subject: Subject, judge: Judge, progress: Progress) -> Artif
 
 
 def _check_keras_model(model: keras.Model, judge: Judge) -> ArtifactResult:
-    """Test the properties of the Keras model, and return the result.
-
-    Args:
-        model: the Keras model.
-        judge: the judge, with the plan and the measurements over all data.
-    """
+    """Test the properties of the Keras model, and return the result."""
     plan, expected = judge.plan, judge.expected
     outputs = tuple(case.outputs for case in (*expected.cases, *expected.edges))
     subject = Subject(

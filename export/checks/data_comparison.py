@@ -147,8 +147,8 @@ class DataComparison:
         for name, y in batch.outputs.items():
             found.scales[name] = max(magnitude(y), found.scales.get(name, 0.0))
         for name, y in own.items():
-            first = found.first_rows.setdefault(name, y[0])
-            if y.shape[1:] != first.shape or (y != first).any():
+            first = found.first_rows.setdefault(name, y[:1])
+            if y.shape[1:] != first.shape[1:] or (y != first).any():
                 found.varying.add(name)
         found.spreads = add_spreads([*found.spreads, *spreads(own)])
         _add_changes(found.keras, batch, {name: batch.outputs[name] for name in batch.labels})

@@ -40,13 +40,10 @@ def explain_differences(
     all test inputs are right. If a file fails in two runtimes, both have one explanation.
 
     Args:
-        results: the results of the artifacts.
+        results: the results of the artifacts, to return with `first_difference`.
         rounding: the rounding errors of the Keras model.
         cases: the test inputs, with the outputs of the Keras model.
         worst_batches: the batch of the data with the largest difference, by name of the artifact.
-
-    Returns:
-        The results, with `first_difference`.
     """
     sizes = {c.name: sum(array.size for array in c.inputs.values()) for c in cases}
     by_name = {case.name: case for case in cases}

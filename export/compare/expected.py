@@ -5,12 +5,7 @@ import math
 
 from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
 from keras_norm.export.compare.samples import Case
-from keras_norm.export.compare.tolerance import (
-    Tolerance,
-    coarsest,
-    default_share,
-    default_tolerance,
-)
+from keras_norm.export.compare.tolerance import REACH, TOLERANCES, Tolerance, coarsest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,16 +43,34 @@ class Expected:
         return max(len(case.rows) for case in self.cases)
 
     def share(self, precision: str) -> float:
-        """Return the default tolerance of a precision, relative to an output's largest value."""
-        return default_share(precision, self.layers, self.timesteps)
+        """Compute the default `atol` of an output, as a share of the output's largest |value|.
+
+        ::
+
+            share = TOLERANCES[precision] max(1, layers sqrt(timesteps) / 10)
+
+        for float32 and float64. For half precision and 8-bit weights, share =
+        TOLERANCES[precision]: the rounding of each value is far larger than the sum of errors over
+        layers and timesteps.
+
+        Args:
+            precision: a key of `TOLERANCES`.
+        """
+        share = TOLERANCES[precision]
+        if precision in ("float32", "float64"):
+            share *= max(1.0, self.layers * math.sqrt(self.timesteps) / REACH)
+        return share
 
     def tolerance(self, precision: str = "float64") -> Tolerance:
         """Return the default tolerance for an artifact of a precision, such as "float16" or "int8".
 
-        The coarser of the artifact's and the model's precision counts.
+        The coarser of the artifact's and the model's precision counts. An output of zeros has the
+        scale 1.
         """
         precision = coarsest([self.precision, precision])
-        return default_tolerance(precision, self.layers, self.timesteps, self.scales)
+        share = self.share(precision)
+        atol = {name: share * (scale or 1.0) for name, scale in self.scales.items()}
+        return Tolerance(TOLERANCES[precision], atol)
 
     def file_tolerance(self, case: Case, quantize: str | None = None) -> Tolerance:
         """Return the tolerance of an exporter for the outputs of its file on some test inputs.

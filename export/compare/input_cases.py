@@ -58,9 +58,6 @@ def masked_cases(
         samples: the validated data.
         fills: the value that masks a timestep, by input name; any other input is not masked.
         batch: number of rows; a model's static batch size replaces it.
-
-    Returns:
-        Test inputs for each entry of `MASKS` that masks a timestep; empty if `fills` is empty.
     """
     plain = samples.case(range(samples.batch or batch))
     cases = []
@@ -77,16 +74,9 @@ def masked_cases(
 def edge_cases(samples: Samples) -> tuple[Case, ...]:
     """Make test inputs of two samples; an edge case, such as zeros, replaces the first sample.
 
-    Edge cases are rows that sensors and padding produce: see `EDGE_ROWS`. Integers come from the
-    data, because the model may not accept any other integer. Inputs of texts have edge cases of
-    their own: see `EDGE_TEXTS`.
-
-    Args:
-        samples: the validated data.
-
-    Returns:
-        Test inputs for each entry of `EDGE_ROWS` and `EDGE_TEXTS`, without repeated inputs; and an
-        empty text in a batch of its own.
+    Edge cases are rows that sensors and padding produce (`EDGE_ROWS`), and texts (`EDGE_TEXTS`),
+    without repeated inputs; and an empty text in a batch of its own. Integers come from the data,
+    because the model may not accept any other integer.
     """
     plain = samples.case(range(samples.batch or 2))
     numbers = {n: array for n, array in samples.arrays.items() if not is_text(array)}
@@ -110,11 +100,7 @@ def edge_cases(samples: Samples) -> tuple[Case, ...]:
 
 
 def without_text(case: Case) -> Case:
-    """Return test inputs of one row with empty texts.
-
-    Args:
-        case: test inputs of one row.
-    """
+    """Return test inputs of one row with empty texts."""
     inputs = {n: np.full_like(a, b"") if is_text(a) else a for n, a in case.inputs.items()}
     return dataclasses.replace(case, name=f"{case.name}, without text", inputs=inputs)
 
@@ -126,10 +112,6 @@ def is_edge(name: str) -> bool:
 
 def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
     """Make test inputs that show whether a row's output depends on the other rows of its batch.
-
-    Args:
-        samples: the validated data.
-        batch: number of rows of the original batch.
 
     Returns:
         (0, the original batch); then (row, test inputs) pairs for up to `ROWS_WITH_NEIGHBORS` of
@@ -149,16 +131,9 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
 
 
 def pad_samples(samples: Samples, fills: Mapping[str, float]) -> dict[str, Arrays]:
-    """Return the inputs of some samples unpadded, padded on the right, and padded on the left.
+    """Return the inputs of some samples by side: "" (unpadded), and padded "right" and "left".
 
-    The padding consists of masked timesteps.
-
-    Args:
-        samples: the validated data.
-        fills: the value that masks a timestep, by input name.
-
-    Returns:
-        Arrays by input name for each side: "" (no padding), "right" and "left".
+    The padding consists of masked timesteps: `fills` has the value of each masked input.
     """
     whole = samples.case(range(samples.batch or ROWS_PADDED)).inputs
     padded = {"": whole}

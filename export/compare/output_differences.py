@@ -242,10 +242,7 @@ def _cell_width(size: int) -> int:
 def _merge_cells(worst: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
     """Merge neighboring cells of a map of differences into wider cells with their maximum.
 
-    Args:
-        worst: the map.
-        old: number of indices in a cell, for each axis.
-        new: number of indices in a wider cell, for each axis.
+    `old` and `new` are the numbers of indices in a cell, for each axis.
     """
     for axis, (narrow, wide) in enumerate(zip(old, new, strict=True)):
         starts = np.arange(0, worst.shape[axis], wide // narrow)

@@ -5,29 +5,13 @@ import dataclasses
 import numbers
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
 from keras_norm.export.compare.arrays import can_convert, numpy_dtype
 from keras_norm.export.compare.text_arrays import to_bytes
-from keras_norm.export.input_names import with_file_names
+from keras_norm.export.input_names import TensorSpec, with_file_names
 from keras_norm.typing import Array, Arrays, Shape, TensorLike
-
-
-class InputSpec(Protocol):
-    """Shape and dtype of a model's input.
-
-    `signature.TensorSpec` has these properties too, but importing it needs TensorFlow.
-    """
-
-    @property
-    def shape(self) -> Shape:
-        """Size of each dimension; None for a dynamic dimension."""
-
-    @property
-    def dtype(self) -> str:
-        """Name of the dtype in NumPy, "bfloat16", or "string" for texts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +51,7 @@ class Samples:
         first: number of the first sample in the user's data.
     """
 
-    specs: Mapping[str, InputSpec]
+    specs: Mapping[str, TensorSpec]
     arrays: Arrays
     first: int = 0
 
@@ -145,7 +129,7 @@ class Samples:
 
 
 def read_samples(
-    specs: Mapping[str, InputSpec],
+    specs: Mapping[str, TensorSpec],
     data: Mapping[str, TensorLike] | Sequence[TensorLike] | TensorLike,
     first: int = 0,
 ) -> Samples:
@@ -184,7 +168,7 @@ def is_whole(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def _named_arrays(specs: Mapping[str, InputSpec], data: TensorLike) -> Arrays:
+def _named_arrays(specs: Mapping[str, TensorSpec], data: TensorLike) -> Arrays:
     names = ", ".join(repr(name) for name in specs)
     if isinstance(data, str | os.PathLike):
         raise ValueError(

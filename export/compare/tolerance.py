@@ -1,4 +1,4 @@
-"""Compute the tolerances of outputs from the precision and the size of the model."""
+"""Judge differences of outputs by a tolerance."""
 
 import dataclasses
 import functools
@@ -154,46 +154,6 @@ def _not_finite(found: Measurement) -> str | None:
         one_sided = f"{found.infinite} of {found.count} values"
         return f"infinity in only the expected or only the actual output, in {one_sided}"
     return None
-
-
-def default_tolerance(
-    precision: str, layers: int, timesteps: int, scales: Mapping[str, float]
-) -> Tolerance:
-    """Compute the default tolerance of all outputs, for a check without `rtol` and `atol`.
-
-    Args:
-        precision: as for `default_share`.
-        layers: as for `default_share`.
-        timesteps: as for `default_share`.
-        scales: the largest |value| of every output, by name; a value of 0 counts as 1.
-    """
-    share = default_share(precision, layers, timesteps)
-    return Tolerance(TOLERANCES[precision], {n: share * (x or 1.0) for n, x in scales.items()})
-
-
-def default_share(precision: str, layers: int, timesteps: int) -> float:
-    """Compute the default `atol` of an output, as a share of the output's largest |value|.
-
-    ::
-
-        share = TOLERANCES[precision] max(1, layers sqrt(timesteps) / 10)
-
-    for float32 and float64. For half precision and 8-bit weights, share = TOLERANCES[precision]:
-    the rounding of each value is far larger than the sum of errors over layers and timesteps.
-
-    Args:
-        precision: a key of `TOLERANCES`.
-        layers: the largest number of layers with weights on a path from an input to an output.
-        timesteps: number of timesteps that a recurrent layer runs; 1 without a recurrent layer.
-
-    Example:
-        >>> default_share("float32", layers=4, timesteps=100)
-        4e-05
-    """
-    share = TOLERANCES[precision]
-    if precision in ("float32", "float64"):
-        share *= max(1.0, layers * math.sqrt(timesteps) / REACH)
-    return share
 
 
 def coarsest(precisions: Iterable[str]) -> str:

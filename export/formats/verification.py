@@ -43,9 +43,8 @@ def verify_file(
 ) -> list[Arrays]:
     """Compare a file's outputs with the Keras model's on all test inputs, in a worker process.
 
-    The first test input is run once more at the end, to find a file that keeps state between calls.
-    A file that converts and loads can still fail or return wrong outputs when it runs. Some files
-    fail only at a second input shape.
+    The first test input is run once more at the end, to find a file that keeps state between calls,
+    or that fails after another input shape.
 
     Args:
         file: the exported file.

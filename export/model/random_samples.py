@@ -101,18 +101,7 @@ def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> 
 def _draw(
     spec: TensorSpec, shape: Sequence[int], ids: range, kind: str, rng: np.random.Generator
 ) -> Array:
-    """Draw random numbers for one input of a model.
-
-    Args:
-        spec: the input's spec.
-        shape: shape of the array.
-        ids: range of integer values.
-        kind: key of `DRAWS`, for float values.
-        rng: the random generator.
-
-    Raises:
-        ValueError: the input takes complex numbers.
-    """
+    """Draw an array for one input: floats of a kind in `DRAWS`, integers in the range `ids`."""
     if spec.dtype.startswith("complex"):
         raise ValueError(f'input "{spec.name}" takes {spec.dtype}: only real numbers can be drawn')
     if spec.dtype == "bool":

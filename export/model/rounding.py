@@ -99,21 +99,15 @@ class Rounding:
 
 
 def rounding_errors(model: keras.Model, inputs: Arrays, expected: Arrays) -> dict[str, float]:
-    """Measure the largest difference that rounding causes in each output of a model.
+    """Measure the largest difference that rounding causes in each output of a model, by name.
 
-    There are two measurements, and the larger difference counts. The first one compares the model
-    with its copy in float64. The second one compares this float64 copy with itself after random
-    perturbations of its weights. Each perturbation is at most half a unit in the last place.
+    There are two measurements, and the larger difference counts. The first one compares the model's
+    `expected` outputs with its copy in float64. The second one compares this float64 copy with
+    itself after random perturbations of its weights, each by at most half a unit in the last place.
 
-    Args:
-        model: a functional or Sequential model.
-        inputs: arrays by input name.
-        expected: the model's outputs for `inputs`, by name.
-
-    Returns:
-        The largest difference by output name. Outputs whose difference has another cause are left
-        out: an unchanged copy of the model differs too, because the model is random or its config
-        does not describe it completely. Empty if the model does not run in float64.
+    An output is left out if an unchanged copy of the model differs too: the model is random, or its
+    config does not describe it completely. The result is empty if the model does not run in
+    float64.
     """
     half = half_unit(model_precision(model, expected))
     # Another backend may compute other outputs, which is no rounding error.

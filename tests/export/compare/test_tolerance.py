@@ -3,30 +3,28 @@
 import numpy as np
 import pytest
 
+from keras_norm.export.compare.expected import Expected
 from keras_norm.export.compare.tolerance import (
     INTEGER_SHARE,
     TOLERANCES,
     Tolerance,
     coarsest,
-    default_share,
-    default_tolerance,
 )
 
 
-@pytest.mark.parametrize("precision", TOLERANCES)
-def test_a_shallow_model_has_the_tolerance_of_its_precision(precision):
-    assert default_share(precision, layers=2, timesteps=16) == TOLERANCES[precision]
-
-
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_the_tolerance_grows_with_layers_and_the_root_of_time(precision):
-    share = default_share(precision, layers=8, timesteps=400)
-    assert share == pytest.approx(16 * TOLERANCES[precision])
-
-
-@pytest.mark.parametrize("precision", ["float16", "bfloat16", "int8"])
-def test_the_tolerance_of_coarse_dtypes_does_not_depend_on_the_depth(precision):
-    assert default_share(precision, layers=8, timesteps=400) == TOLERANCES[precision]
+@pytest.mark.parametrize(
+    ("precision", "layers", "timesteps", "times"),
+    [(name, 2, 16, 1) for name in TOLERANCES]
+    + [(name, 8, 400, 16) for name in ("float32", "float64")]
+    + [(name, 8, 400, 1) for name in ("float16", "bfloat16", "int8")],
+)
+def test_the_tolerance_grows_with_layers_and_the_root_of_time(precision, layers, timesteps, times):
+    expected = Expected((), precision, layers, timesteps, {"y": 3.0, "zeros": 0.0})
+    share = times * TOLERANCES[precision]
+    assert expected.share(precision) == pytest.approx(share)
+    found = expected.tolerance()
+    assert found.rtol == TOLERANCES[precision]
+    assert found.atol == pytest.approx({"y": 3.0 * share, "zeros": share})
 
 
 def test_a_quarter_of_the_integers_may_differ_for_rounded_weights():
@@ -49,12 +47,6 @@ def test_a_quarter_of_the_integers_may_differ_for_rounded_weights():
 )
 def test_the_coarsest_precision_sets_the_tolerance(precisions, expected):
     assert coarsest(precisions) == expected
-
-
-def test_the_atol_of_each_output_is_relative_to_its_largest_value():
-    found = default_tolerance("float32", 8, 400, {"y": 3.0, "zeros": 0.0})
-    assert found.rtol == TOLERANCES["float32"]
-    assert found.atol == pytest.approx({"y": 4.8e-4, "zeros": 1.6e-4})
 
 
 def test_the_largest_allowed_difference_is_that_of_the_largest_value():
