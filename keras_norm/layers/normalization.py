@@ -39,6 +39,9 @@ class Normalization(DeclaredArguments):
         KERAS_CLASS: the layer of Keras that `keras_norm.convert` replaces by this class; or None.
         KERAS_OPTIONS: values of the arguments that the Keras layer does not have, with which both
             layers compute the same.
+        reads_single_timesteps: whether the outputs at a timestep depend only on the inputs at this
+            timestep, if the layer does not normalize over time. The exporters test the single-step
+            model of any other layer on a long sequence too.
 
     Raises:
         ValueError: epsilon is not a number, or is negative.
@@ -46,10 +49,8 @@ class Normalization(DeclaredArguments):
 
     KERAS_CLASS: ClassVar[type[keras.layers.Layer] | None] = None
     KERAS_OPTIONS: ClassVar[Config] = {}
-    supports_masking: bool
-    # Whether the outputs at a timestep depend only on the inputs at this timestep, if the layer
-    # does not normalize over time. `export.Step` tests other layers on long sequences.
     reads_single_timesteps: ClassVar = True
+    supports_masking: bool
 
     def __init__(self, *, epsilon: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
