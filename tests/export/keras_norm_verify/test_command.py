@@ -21,12 +21,24 @@ from keras_norm_verify.printable import printable
 from tests.export.keras_norm_verify.cases import golden_cases
 
 
-def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(exported, capsys):
-    assert main([str(exported)]) == 0
-    out = capsys.readouterr().out
+@pytest.mark.parametrize(
+    "command", [main, lambda paths: keras_norm_cli.main(["verify", *paths])], ids=["module", "CLI"]
+)
+def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(
+    command, exported, copied, capfd
+):
+    assert command([str(exported)]) == 0
+    out = capfd.readouterr().out
     assert out.startswith("PASS")
     assert "serving_default: batch 1, length 4" in out
     assert "step: batch 3, length 7, timestep by timestep" in out
+    copied.write_bytes(b"damaged")
+    assert command([str(copied)]) == 1
+    failures = "".join(f"FAIL: {copied}: {each}\n" for each in export.verify(str(copied)))
+    assert capfd.readouterr().out == failures
+    assert command(["x" * 300]) == 2
+    error = f"keras-norm: {'x' * 300} cannot be read: File name too long\n"
+    assert capfd.readouterr().err == error
 
 
 @pytest.mark.parametrize(
@@ -123,30 +135,6 @@ def test_missing_and_newer_golden_cases_and_missing_files_and_arguments_give_sta
         assert (out, err.count("\n")) == ("", 1)
         assert message in err
     assert main([]) == 2
-
-
-def test_a_path_that_is_too_long_gives_status_2(capsys):
-    assert main(["x" * 300]) == 2
-    assert (
-        capsys.readouterr().err == f"keras-norm: {'x' * 300} cannot be read: File name too long\n"
-    )
-
-
-def test_the_command_reports_the_results_of_the_module(exported, capfd):
-    assert keras_norm_cli.main(["verify", str(exported)]) == 0
-    assert capfd.readouterr().out.startswith("PASS")
-    assert keras_norm_cli.main(["verify", str(exported), "--golden-cases", "nowhere.npz"]) == 2
-    assert capfd.readouterr().err.startswith("keras-norm: ")
-
-
-def test_the_public_function_the_command_and_the_module_find_equal_failures(copied, capsys):
-    assert export.verify(copied) == keras_norm_verify.verify(copied) == []
-    copied.write_bytes(b"damaged")
-    failures = export.verify(str(copied))
-    assert failures
-    assert keras_norm_verify.verify(copied) == failures
-    assert main([str(copied)]) == 1
-    assert capsys.readouterr().out == "".join(f"FAIL: {copied}: {each}\n" for each in failures)
 
 
 def test_a_copy_of_the_module_needs_neither_keras_nor_tensorflow_nor_this_package(

@@ -13,13 +13,11 @@ from keras_norm.export.formats.saved_model import export_saved_model as saved_mo
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from tests.export import models
 
-every_exporter = pytest.mark.parametrize(
+
+@pytest.mark.parametrize(
     ("export", "name"),
     [(export_saved_model, "m"), (export_tflite, "m.tflite"), (export_onnx, "m.onnx")],
 )
-
-
-@every_exporter
 def test_weights_that_are_nan_are_refused(export, name, tmp_path):
     model = models.recurrent()
     weights = model.get_weights()
@@ -35,40 +33,35 @@ def test_the_folder_has_the_permissions_of_the_umask(tagger_saved_model, tmp_pat
     assert tagger_saved_model.stat().st_mode == (tmp_path / "made by mkdir").stat().st_mode
 
 
-def test_two_versions_are_written_to_one_folder(tmp_path):
+def test_versions_are_written_to_one_folder_and_never_overwritten(tmp_path):
     path = tmp_path / "served" / "digits"
     assert export_saved_model(models.dense(), path, version=1) == path / "1"
-    assert export_saved_model(models.dense(), path, version=np.int64(2)) == path / "2"
-    assert sorted(p.name for p in path.iterdir()) == ["1", "2"]
-    assert (path / "2" / "saved_model.pb").is_file()
+    second = export_saved_model(models.dense(), path, version=np.int64(2))
+    assert sorted(path.iterdir()) == [path / "1", second]
+    before = (second / "saved_model.pb").read_bytes()
+    with pytest.raises(FileExistsError, match="a higher version"):
+        export_saved_model(models.tagger(), second, overwrite=True)
+    assert (second / "saved_model.pb").read_bytes() == before
+    with pytest.raises(FileExistsError, match="so no version can be written inside it"):
+        export_saved_model(models.dense(), second, version=1)
 
 
-@pytest.mark.parametrize("version", [None, 1])
-def test_an_existing_folder_is_refused_and_not_changed(tmp_path, version):
-    target = tmp_path / "model" / "1" if version else tmp_path / "model"
-    target.mkdir(parents=True)
-    (target / "theirs").touch()
-    with pytest.raises(FileExistsError, match="choose another path"):
-        export_saved_model(models.dense(), tmp_path / "model", version=version)
-    assert [p.name for p in target.iterdir()] == ["theirs"]
-
-
-@pytest.mark.parametrize(("version", "why"), [(None, "not a SavedModel"), (1, "a higher version")])
-def test_versions_and_other_folders_are_never_overwritten(tmp_path, version, why):
+@pytest.mark.parametrize(
+    ("version", "overwrite", "why"),
+    [
+        (None, False, "choose another path"),
+        (1, False, "choose another path"),
+        (None, True, "not a SavedModel"),
+        (1, True, "a higher version"),
+    ],
+)
+def test_an_existing_folder_is_refused_and_not_changed(tmp_path, version, overwrite, why):
     target = tmp_path / "model" / "1" if version else tmp_path / "model"
     target.mkdir(parents=True)
     (target / "theirs").touch()
     with pytest.raises(FileExistsError, match=why):
-        export_saved_model(models.dense(), tmp_path / "model", version=version, overwrite=True)
+        export_saved_model(models.dense(), tmp_path / "model", version=version, overwrite=overwrite)
     assert [p.name for p in target.iterdir()] == ["theirs"]
-
-
-def test_the_path_of_a_version_is_not_overwritten(tmp_path):
-    version = export_saved_model(models.dense(), tmp_path / "model", version=1)
-    before = (version / "saved_model.pb").read_bytes()
-    with pytest.raises(FileExistsError, match="a higher version"):
-        export_saved_model(models.tagger(), version, overwrite=True)
-    assert (version / "saved_model.pb").read_bytes() == before
 
 
 def test_overwrite_replaces_a_saved_model(tmp_path):
@@ -79,22 +72,20 @@ def test_overwrite_replaces_a_saved_model(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("version", [0, -1, True, 1.0, "1"])
-def test_a_version_that_is_not_a_positive_integer_is_refused(tmp_path, version):
-    with pytest.raises(ValueError, match="version must be an integer of at least 1; received"):
-        export_saved_model(models.dense(), tmp_path / "model", version=version)
-
-
-@pytest.mark.parametrize("name", ["model.keras", "model.tflite", "saved_model.pb"])
-def test_a_file_name_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=f"a SavedModel is a folder; received .*{name}"):
-        export_saved_model(models.dense(), tmp_path / name)
-
-
-@pytest.mark.parametrize("name", ["run[/y]", "a*b", "q?", "back\\slash"])
-def test_a_path_that_tensorflow_reads_as_a_pattern_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match="in the path of a SavedModel as a pattern"):
-        export_saved_model(models.dense(), tmp_path / name)
+@pytest.mark.parametrize(
+    ("name", "version", "message"),
+    [
+        *(("m", v, "must be an integer of at least 1; received") for v in (0, -1, True, 1.0, "1")),
+        ("m", 2**63, "version must be at most 9223372036854775807"),
+        ("model.keras", None, "a SavedModel is a folder; received .*model.keras"),
+        ("model.tflite", None, "a SavedModel is a folder; received .*model.tflite"),
+        ("saved_model.pb", None, "a SavedModel is a folder; received .*saved_model.pb"),
+        *((n, None, "in the path of a SavedModel as a pattern") for n in ("r[/y]", "*", "?", "\\")),
+    ],
+)
+def test_a_wrong_path_or_version_is_refused(tmp_path, name, version, message):
+    with pytest.raises(ValueError, match=message):
+        export_saved_model(models.dense(), tmp_path / name, version=version)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -121,11 +112,3 @@ def test_a_stateful_layer_is_refused_by_name(tmp_path):
     outer = keras.Model(inputs, inner(inputs))
     with pytest.raises(ValueError, match=r'counter" \(GRU\) is stateful: .* signature step'):
         export_saved_model(outer, tmp_path / "model")
-
-
-def test_a_version_inside_a_saved_model_is_refused(tmp_path):
-    inputs = keras.Input((3,), name="x")
-    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
-    folder = export_saved_model(model, tmp_path / "saved")
-    with pytest.raises(FileExistsError, match="so no version can be written inside it"):
-        export_saved_model(model, folder, version=1)
