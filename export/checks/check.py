@@ -161,7 +161,7 @@ def check(
             judge = Judge(plan, measured, rtol, atol)
             checked = [_check_artifact(subject, judge, progress) for subject in subjects]
         progress.step("testing the Keras model")
-        keras_result = _check_keras_model(model, judge)
+        keras_result = _check_keras_model(judge)
         results, unsupported = _replace_optional_errors(list(zip(found, checked, strict=True)))
         progress.step("searching for the causes of differences")
         if not explains_outputs(keras_result):
@@ -201,7 +201,7 @@ def _check_artifact(subject: Subject, judge: Judge, progress: Progress) -> Artif
     return judge.result(subject, measure_properties(subject, judge.tolerances(subject)))
 
 
-def _check_keras_model(model: keras.Model, judge: Judge) -> ArtifactResult:
+def _check_keras_model(judge: Judge) -> ArtifactResult:
     """Test the properties of the Keras model, and return the result."""
     plan, expected = judge.plan, judge.expected
     outputs = tuple(case.outputs for case in (*expected.cases, *expected.edges))
@@ -212,10 +212,9 @@ def _check_keras_model(model: keras.Model, judge: Judge) -> ArtifactResult:
         variables=plan.variables,
         first=outputs[0],
         outputs=outputs,
-        model=model,
         data=judge.measured,
     )
-    subject.record(size=sum(weight.nbytes for weight in model.get_weights()))
+    subject.record(size=sum(weight.nbytes for weight in plan.model.get_weights()))
     properties = measure_properties(subject, judge.tolerances(subject))
     if subject.error is not None:
         raise ValueError(f"The Keras model cannot run: {subject.error}")

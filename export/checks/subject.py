@@ -7,8 +7,6 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-import keras
-
 from keras_norm.export.checks.artifacts import SingleStepRunner
 from keras_norm.export.checks.data_measurements import DataMeasurements
 from keras_norm.export.checks.plan import Plan
@@ -39,7 +37,6 @@ class Subject:
         outputs: outputs for each test input of `plan.expected`, the edge cases last; fewer after an
             error.
         cost: bytes, milliseconds and operations; None after an error.
-        model: the Keras model; None for an artifact.
         data: the measurements over all data; None for an artifact.
     """
 
@@ -52,13 +49,12 @@ class Subject:
     first: Arrays = dataclasses.field(default_factory=dict)
     outputs: tuple[Arrays, ...] = ()
     cost: Cost | None = None
-    model: keras.Model | None = None
     data: DataMeasurements | None = None
 
     @property
     def is_keras_model(self) -> bool:
         """Whether the subject is the Keras model, and not an artifact."""
-        return self.model is not None
+        return self.data is not None
 
     @property
     def run(self) -> Runner:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
+from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
@@ -44,16 +44,16 @@ class BuiltInOps(Property[Ops]):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return not subject.is_keras_model
 
-    def measure(self, subject: Subject) -> Ops | NotApplicable:
+    def measure(self, subject: Subject) -> Ops | PropertyResult:
         """List the operations of the file."""
         if subject.unsafe_ops:
             return Ops(unsafe=subject.unsafe_ops)
         path = subject.run.path
         if path is None:
-            return NotApplicable("a function has no file")
+            return self.not_applicable("a function has no file")
         used, known = subject.run.ops(), format_of(path)
         if not used:
-            return NotApplicable("the runner does not list the operations of the file")
+            return self.not_applicable("the runner does not list the operations of the file")
         foreign = known.foreign_ops(path, used) if known is not None else ()
         return Ops(len(used), sorted(foreign))
 

@@ -7,7 +7,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from keras_norm.export.checks.properties.property import (
-    NotApplicable,
     Property,
     Tolerances,
     find_difference,
@@ -65,11 +64,11 @@ class Concurrency(Property[ConcurrentCalls]):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return not subject.is_keras_model
 
-    def measure(self, subject: Subject) -> ConcurrentCalls | NotApplicable:
+    def measure(self, subject: Subject) -> ConcurrentCalls | PropertyResult:
         """Call the model from several threads, with some of the test inputs."""
         run, cases = subject.run, subject.plan.expected.cases
         if not isinstance(run, ConcurrentRunner):
-            return NotApplicable(
+            return self.not_applicable(
                 "concurrent calls were not tested, because the check runs one call at a time in "
                 "this runtime"
             )

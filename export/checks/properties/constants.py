@@ -1,6 +1,6 @@
 """The property "constants": a quantized file has the constants of the model, rounded."""
 
-from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
+from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import QUANTIZED
 from keras_norm.export.formats.format_registry import format_of
@@ -32,19 +32,19 @@ class Constants(Property[list[ConstantDifference]]):
         source = subject.source
         return bool(source.path) and not source.optional and source.precision in QUANTIZED
 
-    def measure(self, subject: Subject) -> list[ConstantDifference] | NotApplicable:
+    def measure(self, subject: Subject) -> list[ConstantDifference] | PropertyResult:
         """Export the model again, and compare the constants of both files."""
         path = subject.run.path
         assert path is not None
         known = format_of(path)
         if known is None or known.compare_constants is None:
-            return NotApplicable("the exporter writes no quantized files of this format")
+            return self.not_applicable("the exporter writes no quantized files of this format")
         samples = subject.plan.samples
         few = {name: array[:SAMPLES] for name, array in samples.arrays.items()}
         for name in samples.sequences:
             few[name] = few[name][:, :TIMESTEPS]
         found = known.compare_constants(subject.plan.model, path, few)
-        return NotApplicable(found) if isinstance(found, str) else found
+        return self.not_applicable(found) if isinstance(found, str) else found
 
     def judge(  # noqa: D102
         self, measured: list[ConstantDifference], tolerances: Tolerances

@@ -20,12 +20,11 @@ class Masks(Property[Sequence[LostMask]]):
 
     def applies_to(self, subject: Subject) -> bool:
         """Return whether the Keras model loses a mask."""
-        return subject.model is not None and bool(lost_masks(subject.model))
+        return subject.is_keras_model and bool(lost_masks(subject.plan.model))
 
     def measure(self, subject: Subject) -> Sequence[LostMask]:
         """List the masks that do not reach a layer which would use them."""
-        assert subject.model is not None
-        return lost_masks(subject.model)
+        return lost_masks(subject.plan.model)
 
     def judge(self, measured: Sequence[LostMask], tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         advice = " ".join(dict.fromkeys(mask.advice for mask in measured))

@@ -4,7 +4,6 @@ import dataclasses
 
 from keras_norm.export.checks.properties.masks import Masks
 from keras_norm.export.checks.properties.property import (
-    NotApplicable,
     Property,
     Tolerances,
     find_difference,
@@ -42,12 +41,12 @@ class Padding(Property[PaddedOutputs]):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return subject.is_keras_model
 
-    def measure(self, subject: Subject) -> PaddedOutputs | NotApplicable:
+    def measure(self, subject: Subject) -> PaddedOutputs | PropertyResult:
         """Run some sequences without padding, and with masked timesteps added on one side."""
         samples, fills = subject.plan.samples, mask_fills(subject.plan.model)
         reason = why_not_padded(fills, samples)
         if reason is not None:
-            return NotApplicable(reason)
+            return self.not_applicable(reason)
         inputs = pad_samples(samples, fills)
         return PaddedOutputs(subject.run(inputs[""]), subject.run(inputs[self.side]))
 

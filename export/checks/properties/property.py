@@ -18,13 +18,6 @@ Measured = TypeVar("Measured")
 
 
 @dataclasses.dataclass(frozen=True)
-class NotApplicable:
-    """The reason why a property does not apply to a model."""
-
-    reason: str
-
-
-@dataclasses.dataclass(frozen=True)
 class Tolerances:
     """The tolerances for comparing the outputs of the Keras model or of one artifact.
 
@@ -67,7 +60,7 @@ class Property(abc.ABC, Generic[Measured]):
         return True
 
     @abc.abstractmethod
-    def measure(self, subject: Subject) -> Measured | NotApplicable:
+    def measure(self, subject: Subject) -> Measured | PropertyResult:
         """Run the Keras model or the artifact on test inputs, and return the outputs for `judge`.
 
         Any exception becomes the error of the artifact.
@@ -76,7 +69,7 @@ class Property(abc.ABC, Generic[Measured]):
             subject: the Keras model or an artifact, with the outputs that are recorded already.
 
         Returns:
-            The argument of `judge`; or the reason why the property does not apply.
+            The argument of `judge`; or `not_applicable(reason)`, which is then the result.
         """
 
     @abc.abstractmethod

@@ -11,7 +11,7 @@ from keras_norm.export.checks.properties.input_range import InputRange
 from keras_norm.export.checks.properties.masks import Masks
 from keras_norm.export.checks.properties.no_nan import NoNaN
 from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
-from keras_norm.export.checks.properties.property import NotApplicable, Property, Tolerances
+from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.properties.repeat import Repeat
 from keras_norm.export.checks.properties.row_independence import RowIndependence
 from keras_norm.export.checks.properties.streaming import Streaming
@@ -92,9 +92,7 @@ def measure_properties(subject: Subject, tolerances: Tolerances) -> tuple[Proper
             subject.error = one_line(error)
             break
         results.append(
-            known.not_applicable(measured.reason)
-            if isinstance(measured, NotApplicable)
-            else known.judge(measured, tolerances)
+            measured if isinstance(measured, PropertyResult) else known.judge(measured, tolerances)
         )
     return tuple(results)
 

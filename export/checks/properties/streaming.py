@@ -7,7 +7,6 @@ import keras
 
 from keras_norm.export.checks.artifacts import SingleStepRunner
 from keras_norm.export.checks.properties.property import (
-    NotApplicable,
     Property,
     Tolerances,
     find_difference,
@@ -54,13 +53,27 @@ class Streaming(Property[StepOutputs]):
             return False
         return source.is_single_step or STEP in subject.run.signatures()
 
-    def measure(self, subject: Subject) -> StepOutputs | NotApplicable:
+    def measure(self, subject: Subject) -> StepOutputs | PropertyResult:
         """Call the step signature once for each timestep of the test sequences."""
         if isinstance(subject.run, SingleStepRunner):
-            return _run_step(subject, subject.run.step_runner)
+            return self._run_step(subject, subject.run.step_runner)
         worker = getattr(subject.run, "worker", None)
         with subject.source.open(STEP, worker=worker) as step_runner:
-            return _run_step(subject, step_runner)
+            return self._run_step(subject, step_runner)
+
+    def _run_step(self, subject: Subject, step_runner: Runner) -> StepOutputs | PropertyResult:
+        is_single_step = subject.source.is_single_step
+        try:
+            step, inputs, expected, timesteps = subject.plan.stream(one_by_one=is_single_step)
+        except StreamingError as error:
+            return self.not_applicable(
+                f"the Keras model cannot run one timestep at a time: {error}"
+            )
+        names, actual = (sorted(step_runner.inputs), sorted(step.inputs | step.states)), None
+        if names[0] == names[1]:
+            run = step.every_timestep if is_single_step else step.over_time
+            actual = run(step_runner, inputs)
+        return StepOutputs(expected, actual, *names, timesteps)
 
     def judge(self, measured: StepOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         if measured.actual is None:
@@ -108,16 +121,3 @@ class Streaming(Property[StepOutputs]):
             return tuple(notes.values())
         files = ", ".join(without.values())
         return f"{files}: no step signature, so streaming was not compared", *notes.values()
-
-
-def _run_step(subject: Subject, step_runner: Runner) -> StepOutputs | NotApplicable:
-    is_single_step = subject.source.is_single_step
-    try:
-        step, inputs, expected, timesteps = subject.plan.stream(one_by_one=is_single_step)
-    except StreamingError as error:
-        return NotApplicable(f"the Keras model cannot run one timestep at a time: {error}")
-    names, actual = (sorted(step_runner.inputs), sorted(step.inputs | step.states)), None
-    if names[0] == names[1]:
-        run = step.every_timestep if is_single_step else step.over_time
-        actual = run(step_runner, inputs)
-    return StepOutputs(expected, actual, *names, timesteps)

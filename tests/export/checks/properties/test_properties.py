@@ -11,7 +11,7 @@ from keras_norm.export.checks.properties.concurrency import Concurrency, Concurr
 from keras_norm.export.checks.properties.constants import Constants
 from keras_norm.export.checks.properties.input_range import ClippedInput, InputRange
 from keras_norm.export.checks.properties.padding import LeftPadding, PaddedOutputs, RightPadding
-from keras_norm.export.checks.properties.property import NotApplicable, Tolerances
+from keras_norm.export.checks.properties.property import Tolerances
 from keras_norm.export.checks.properties.repeat import Repeat, RepeatedCall
 from keras_norm.export.checks.properties.row_independence import RowIndependence
 from keras_norm.export.checks.properties.weights import Effects, Weights, find_changes
@@ -19,6 +19,7 @@ from keras_norm.export.compare.input_cases import neighbor_cases, pad_samples
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
+from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.export.results.constant_difference import ConstantDifference
 from keras_norm.export.signature import TensorSpec
 
@@ -133,8 +134,8 @@ def test_a_runner_without_concurrent_calls_is_not_called_from_threads(samples):
     plan = types.SimpleNamespace(expected=expected)
     subject = types.SimpleNamespace(run=lambda inputs: inputs, plan=plan)
     found = Concurrency().measure(subject)
-    assert isinstance(found, NotApplicable)
-    assert "the check runs one call at a time" in found.reason
+    assert found.status == "not applicable"
+    assert "the check runs one call at a time" in found.detail
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def judge_ops(path, used):
     run = types.SimpleNamespace(path=path, ops=lambda: used)
     known = BuiltInOps()
     measured = known.measure(types.SimpleNamespace(run=run, unsafe_ops={}))
-    return measured if isinstance(measured, NotApplicable) else known.judge(measured, EXACT)
+    return measured if isinstance(measured, PropertyResult) else known.judge(measured, EXACT)
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ def test_a_compiled_function_in_a_saved_model_fails(tmp_path):
 
 
 def test_a_function_has_no_ops(tmp_path):
-    assert judge_ops(None, {}) == NotApplicable("a function has no file")
+    assert judge_ops(None, {}) == BuiltInOps().not_applicable("a function has no file")
 
 
 @pytest.mark.parametrize(("difference", "status"), [(0.019, "pass"), (0.021, "fail")])
