@@ -1,4 +1,4 @@
-"""The property of docs/design/extend.md: one file, and one line that registers it.
+"""The property of docs/design/properties.md: one file, and one line that registers it.
 
 The check measures and judges it, and every report shows it.
 """
@@ -23,7 +23,7 @@ X = np.random.default_rng(0).normal(size=(9, 3)).astype("float32")
 
 
 ADVICE = "End the model with a ReLU."
-PAGE = pathlib.Path(__file__).parents[4] / "docs" / "design" / "extend.md"
+PAGE = pathlib.Path(__file__).parents[4] / "docs" / "design" / "properties.md"
 
 
 @pytest.fixture(scope="module")
