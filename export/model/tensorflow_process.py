@@ -11,6 +11,7 @@ import logging.handlers
 import os
 import pickle
 import pkgutil
+import queue
 import sys
 import traceback
 import warnings
@@ -164,10 +165,10 @@ class _Printed(io.TextIOBase):
         return len(text)
 
 
-class _Queue:
-    """A queue of log records, which the parent process passes to its loggers."""
+class _Logged(logging.handlers.QueueHandler):
+    """Send log records to the parent process, which passes them to its loggers."""
 
-    def put_nowait(self, record: logging.LogRecord) -> None:
+    def enqueue(self, record: logging.LogRecord) -> None:
         parent.notify("on_log", record)
 
 
@@ -200,7 +201,7 @@ class TensorFlowFunctions:
         logger = logging.getLogger("keras_norm")
         logger.setLevel(log_level)
         logger.propagate = False
-        logger.addHandler(logging.handlers.QueueHandler(_Queue()))
+        logger.addHandler(_Logged(queue.SimpleQueue()))
         warnings.simplefilter("always")
         warnings.showwarning = _warn
         module, name, args, kwargs = pickle.loads(call)

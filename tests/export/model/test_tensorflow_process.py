@@ -1,6 +1,13 @@
+import logging
+import pickle
+import types
+import warnings
+
+import keras
 import pytest
 
 from keras_norm.export.errors import RunnerError, UnsafeOpError, UnsupportedOpError
+from keras_norm.export.model import tensorflow_process
 from keras_norm.export.model.tensorflow_process import load_trained, portable_error
 
 
@@ -44,3 +51,32 @@ def test_a_model_that_tensorflow_cannot_load_is_refused(tmp_path):
 
 def test_runner_errors_keep_the_output_of_their_worker():
     assert portable_error(RunnerError("text", "detail")).detail == "detail"
+
+
+def report():
+    """Log two records, and warn."""
+    logger = logging.getLogger("keras_norm.export")
+    logger.warning("left out")
+    logger.error("text %d", 1)
+    warnings.warn("careful", UserWarning, stacklevel=1)
+    return keras.config.epsilon()
+
+
+def test_the_settings_of_the_parent_hold_and_records_and_warnings_are_sent(monkeypatch):
+    sent, logger, epsilon = [], logging.getLogger("keras_norm"), keras.config.epsilon()
+    parent = types.SimpleNamespace(notify=lambda name, *content: sent.append((name, content)))
+    monkeypatch.setattr(tensorflow_process, "parent", parent, raising=False)
+    monkeypatch.setattr(logger, "propagate", True)
+    monkeypatch.setattr(logger, "handlers", [])
+    call = pickle.dumps((report.__module__, "report", (), {}))
+    level = logger.level
+    try:
+        with warnings.catch_warnings():
+            run = tensorflow_process.TensorFlowFunctions().run
+            assert run({"epsilon": 1e-5}, logging.ERROR, call) == 1e-5
+    finally:
+        logger.setLevel(level)
+        keras.config.set_epsilon(epsilon)
+    (_, (record,)), (_, (text, category, *_)) = sent
+    assert (record.name, record.getMessage()) == ("keras_norm.export", "text 1")
+    assert (text, category) == ("careful", UserWarning)
