@@ -89,7 +89,7 @@ class _Graph:
 
     def __init__(self, model: schema.ModelT, graph: schema.SubGraphT) -> None:
         self._model = model
-        self._kinds = operation_names(schema, model)
+        self._kinds: list[str] = operation_names(schema, model)
         self._graph = graph
         self._tensors = graph.tensors
         # Index of an integer tensor -> index of the float32 tensor with the dequantized values.
@@ -222,7 +222,7 @@ class _Graph:
         """Return whether a tensor stores real numbers as integers with a scale."""
         if tensor < 0 or self._tensors[tensor].type not in INTEGERS:
             return False
-        return has_scale(self._tensors[tensor])
+        return bool(has_scale(self._tensors[tensor]))
 
 
 def _any_float(graph: schema.SubGraphT, tensors: Iterable[int]) -> bool:

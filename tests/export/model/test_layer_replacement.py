@@ -170,23 +170,6 @@ class Minimal(keras.layers.Layer):
         return h, [h]
 
 
-def test_a_model_with_text_inputs_is_exported_with_its_vocabulary(tmp_path):
-    vectorizer = keras.layers.TextVectorization(output_sequence_length=4)
-    vectorizer.adapt(["the cat sat", "a cat ran", "the dog"])
-    model = keras.Sequential(
-        [
-            keras.Input((), dtype="string", name="text"),
-            vectorizer,
-            keras.layers.Embedding(10, 3, mask_zero=True),
-            keras.layers.SimpleRNN(4, name="rnn"),
-        ]
-    )
-    texts = np.array(["the cat", "a dog sat"], object)
-    served = tf.saved_model.load(export_saved_model(model, tmp_path / "model", step=False))
-    answer = served.signatures["serving_default"](text=tf.constant(texts))
-    models.assert_same(answer, {"rnn": np.array(model(tf.constant(texts)))})
-
-
 # Models that cannot be rebuilt from their configuration ------------------------------------------
 
 
@@ -263,36 +246,6 @@ def test_more_signatures_may_call_layers_of_the_model(tmp_path):
     x = draw(2, 5, 3)
     with open_runner(path, signature_name="hidden") as run:
         models.assert_same(run({"x": x}), {"h": np.array(model.layers[0](x))})
-
-
-# Operations of a single device -------------------------------------------------------------------
-
-
-def test_check_fails_a_file_with_gpu_operations(tmp_path):
-    """The operation that Keras writes for an LSTM on a GPU."""
-
-    class OnGPU(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec([None, None, 3], tf.float32, name="x")])
-        def serve(self, x):
-            zeros = tf.zeros([1, tf.shape(x)[1], 4])
-            options = {"rnn_mode": "lstm", "is_training": False}
-            y = tf.raw_ops.CudnnRNNV3(
-                input=x,
-                input_h=zeros,
-                input_c=zeros,
-                params=tf.zeros([200]),
-                sequence_lengths=tf.fill([tf.shape(x)[0]], 5),
-                **options,
-            )
-            return {"lstm": y.output}
-
-    module = OnGPU()
-    tf.saved_model.save(module, str(tmp_path / "m"), signatures=module.serve)
-    report = check(
-        sequential(lstm(name="lstm")), [tmp_path / "m"], draw(4, 5, 3), batch_sizes=[3], lengths=[5]
-    )
-    assert not report
-    assert any("CudnnRNNV3" in str(failure) for failure in report.failures)
 
 
 def test_one_lookup_traces_an_embedding_as_one_operation():

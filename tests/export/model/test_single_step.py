@@ -343,21 +343,6 @@ def test_check_streams_two_inputs_of_different_lengths(tmp_path):
     assert report.artifacts[0].property("streaming").status == "pass"
 
 
-# More signatures ---------------------------------------------------------------------------------
-
-
-def test_more_signatures_are_written(tmp_path):
-    model = models.dense()
-    data = {"x": np.ones((2, 3), "float32")}
-    path = export_saved_model(
-        model,
-        tmp_path / "model",
-        signatures={"sum": lambda inputs: {"sum": keras.ops.sum(model(inputs["x"]), axis=1)}},
-    )
-    with open_runner(path, model, "sum") as run:
-        models.assert_same(run(data), {"sum": KerasRunner(model)(data)["y"].sum(axis=1)})
-
-
 @pytest.mark.parametrize("name", ["step", "serving_default"])
 def test_the_exporters_own_signature_names_are_reserved(name, tmp_path):
     with pytest.raises(ValueError, match=f"reserves the signature name {name}; choose"):

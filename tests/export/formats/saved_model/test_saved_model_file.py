@@ -51,8 +51,8 @@ def test_a_model_trained_with_jit_compile_is_exported(tmp_path):
     assert SavedModelFile(export_saved_model(model, tmp_path / "model")).unservable_ops == {}
 
 
-@pytest.mark.parametrize("op", ["XlaEinsum", "TheirOwnOp"])
-def test_xla_and_custom_ops_are_found(tagger_saved_model, tmp_path, op):
+@pytest.mark.parametrize("op", ["XlaEinsum", "TheirOwnOp", "CudnnRNNV3"])
+def test_operations_of_xla_of_users_and_of_a_gpu_are_found(tagger_saved_model, tmp_path, op):
     saved = saved_model_pb2.SavedModel.FromString(
         (tagger_saved_model / "saved_model.pb").read_bytes()
     )
