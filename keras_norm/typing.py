@@ -32,17 +32,3 @@ Config: TypeAlias = dict[str, Any]
 Serializable: TypeAlias = str | Config | Callable[..., Tensor] | None
 # A value that JSON can store.
 Json: TypeAlias = Any
-
-__all__ = [
-    "Array",
-    "Arrays",
-    "Config",
-    "Json",
-    "Nest",
-    "ScanStep",
-    "Serializable",
-    "Shape",
-    "Tensor",
-    "TensorLike",
-    "Tensors",
-]

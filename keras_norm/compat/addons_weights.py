@@ -21,8 +21,6 @@ from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.lstm import NormLSTMCell
 from keras_norm.typing import TensorLike
 
-__all__ = ["load_addons_weights"]
-
 SOURCE = "tfa.rnn.LayerNormLSTMCell"
 
 

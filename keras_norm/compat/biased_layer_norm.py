@@ -7,8 +7,6 @@ from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.layers.normalization import reshape_to_broadcast
 from keras_norm.typing import Shape, Tensor
 
-__all__ = ["BiasedLayerNormalization"]
-
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BiasedLayerNormalization(LayerNormalization):

@@ -22,20 +22,15 @@ from keras_norm.compat.named_weights import (
     named_entries,
     unique_entries,
 )
-from keras_norm.layers.batch_norm import BatchNormalization
-from keras_norm.layers.layer_norm import LayerNormalization
-from keras_norm.layers.rms_norm import RMSNormalization
-
-__all__ = ["load_flax_weights"]
 
 COLLECTIONS = ("params/", "batch_stats/")
 RANDOM_STATES = ("rngs/key", "rngs/count")  # entries of nnx modules that are not weights
-# Norms of Keras and of keras_norm, with the module of Flax and its default epsilon.
-NORMS = [
-    ((keras.layers.LayerNormalization, LayerNormalization), "LayerNorm", 1e-6),
-    ((keras.layers.RMSNormalization, RMSNormalization), "RMSNorm", 1e-6),
-    ((keras.layers.BatchNormalization, BatchNormalization), "BatchNorm", 1e-5),
-]
+# Norms of Keras, with the module of Flax and its default epsilon.
+NORMS = {
+    keras.layers.LayerNormalization: ("LayerNorm", 1e-6),
+    keras.layers.RMSNormalization: ("RMSNorm", 1e-6),
+    keras.layers.BatchNormalization: ("BatchNorm", 1e-5),
+}
 # Options of norms that compute the equations of Flax.
 OPTIONS = {**LAYER_NORM, "debias": False, "renorm": False}
 # The names of variables in Flax, by the names in Keras.
@@ -153,7 +148,8 @@ def _layer_assignments(
         return _layer_assignments(scope, layer.layer, entries, epsilon)
     if isinstance(getattr(layer, "cell", layer), tuple(CELLS)):
         return cell_assignments(scope, recurrent_cell(layer), entries)
-    norms = [(module, default) for classes, module, default in NORMS if isinstance(layer, classes)]
+    ours = getattr(layer, "KERAS_CLASS", None)
+    norms = [each for cls, each in NORMS.items() if cls is ours or isinstance(layer, cls)]
     if not norms and not isinstance(layer, keras.layers.Dense | keras.layers.Embedding):
         raise TypeError(
             f"Flax has no module with the weights of {describe(layer)}. Pass LSTM, GRU, SimpleRNN, "

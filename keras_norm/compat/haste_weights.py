@@ -22,8 +22,6 @@ from keras_norm.compat.named_weights import (
 from keras_norm.rnn.cell import NormCell
 from keras_norm.typing import Array
 
-__all__ = ["load_haste_weights"]
-
 SOURCE = "haste_pytorch.LayerNormLSTM"
 ADVICE = "Create the layer as LayerNormLSTM(units)"
 ORDER = (0, 2, 1, 3)  # i, g, f, o becomes i, f, g, o

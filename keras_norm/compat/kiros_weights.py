@@ -26,8 +26,6 @@ from keras_norm.rnn.lstm import NormLSTMCell
 from keras_norm.rnn.slots import KERNEL_SLOTS
 from keras_norm.typing import Array
 
-__all__ = ["load_kiros_weights"]
-
 SOURCE = "Kiros' layer-norm"
 EPSILON = 1e-5
 

@@ -1,6 +1,6 @@
 """Load weights of PyTorch modules."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 import keras
@@ -17,16 +17,30 @@ from keras_norm.compat.equations import (
 )
 from keras_norm.compat.named_weights import Assignment, Weights, assign_weights, named_entries
 from keras_norm.compat.torch_cells import assign_recurrence
-from keras_norm.layers.batch_norm import BatchNormalization
-from keras_norm.layers.layer_norm import LayerNormalization
-from keras_norm.typing import TensorLike
-
-__all__ = ["load_torch_weights"]
+from keras_norm.typing import Config, TensorLike
 
 Layers: TypeAlias = keras.layers.Layer | Sequence[keras.layers.Layer]
 CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
 RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional, *CELLS)
 COUNT = "num_batches_tracked"
+# The modules of layers without recurrence, and options that compute their equations.
+MODULES: dict[type[keras.layers.Layer], tuple[str, Config]] = {
+    keras.layers.Dense: ("nn.Linear", {}),
+    keras.layers.Embedding: ("nn.Embedding", {}),
+    keras.layers.LayerNormalization: ("nn.LayerNorm", {**LAYER_NORM, "epsilon": None}),
+    keras.layers.BatchNormalization: ("nn.BatchNorm1d", {"renorm": False, "epsilon": None}),
+}
+# The names of variables in PyTorch, by the names in Keras.
+NAMES = {
+    "kernel": "weight",
+    "bias": "bias",
+    "embeddings": "weight",
+    "gamma": "weight",
+    "beta": "bias",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
+    "update_count": COUNT,
+}
 
 
 class Module(NamedTuple):
@@ -126,8 +140,9 @@ def _assign_module(layers: Layers, module: Module) -> list[Assignment]:
     if isinstance(layer, RECURRENT):
         return assign_recurrence([layer], *module)
     require_known_class(layer)
-    assign = next((f for cls, f in LAYERS.items() if isinstance(layer, cls)), None)
-    if assign is None:
+    ours = getattr(layer, "KERAS_CLASS", None)
+    found = [each for cls, each in MODULES.items() if cls is ours or isinstance(layer, cls)]
+    if not found:
         advice = "Call set_weights of this layer"
         if isinstance(layer, keras.Model):
             advice = "Pass a dict from names of modules to layers, such as {'lstm': layer}"
@@ -137,64 +152,31 @@ def _assign_module(layers: Layers, module: Module) -> list[Assignment]:
             f"BatchNormalization. {advice}."
         )
     require_built(layer)
-    return assign(layer, module)
+    _require_module(layer, module, *found[0])
+    return [_assignment(variable, module) for variable in layer.weights if variable.name in NAMES]
 
 
-def _linear(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
-    weight, bias = f"{module.path}weight", f"{module.path}bias"
-    if weight in module.entries:
-        require_bias(bias in module.entries, layer, "nn.Linear")
-    features, units = layer.kernel.shape
-    assignments = [Assignment(layer.kernel, {weight: (units, features)}, np.transpose)]
-    return assignments + ([Assignment(layer.bias, {bias: (units,)})] if layer.use_bias else [])
+def _assignment(variable: keras.Variable, module: Module) -> Assignment:
+    name, shape = module.path + NAMES[variable.name], tuple(variable.shape)
+    if variable.name == "kernel":
+        return Assignment(variable, {name: shape[::-1]}, np.transpose)
+    return Assignment(variable, {name: shape})
 
 
-def _embedding(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
-    table = layer.embeddings
-    return [Assignment(table, {f"{module.path}weight": tuple(table.shape)})]
-
-
-def _layer_norm(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
-    advice = f"Create it with epsilon={module.epsilon}, or pass the eps of nn.LayerNorm as epsilon"
-    options = {**LAYER_NORM, "epsilon": module.epsilon}
-    require_options(layer, options, "nn.LayerNorm", advice)
-    require_last_axes(layer, "nn.LayerNorm")
-    return _affine(layer, module)
-
-
-def _batch_norm(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
-    advice = f"Create it with epsilon={module.epsilon} and without renorm, or pass the eps of "
-    advice += "nn.BatchNorm1d as epsilon"
-    options = {"epsilon": module.epsilon, "renorm": False}
-    require_options(layer, options, "nn.BatchNorm1d", advice)
-    statistics = {"running_mean": layer.moving_mean, "running_var": layer.moving_variance}
-    if getattr(layer, "update_count", None) is not None:
-        statistics[COUNT] = layer.update_count
-    return _affine(layer, module) + [
-        Assignment(variable, {module.path + name: tuple(variable.shape)})
-        for name, variable in statistics.items()
-    ]
-
-
-def _affine(layer: keras.layers.Layer, module: Module) -> list[Assignment]:
+def _require_module(layer: keras.layers.Layer, module: Module, name: str, options: Config) -> None:
+    """Raise a ValueError if a layer has other equations than its module, or another bias."""
+    if "epsilon" in options:
+        advice = f"Create it with epsilon={module.epsilon}, or pass the eps of {name} as epsilon"
+        require_options(layer, {**options, "epsilon": module.epsilon}, name, advice)
+    if name == "nn.LayerNorm":
+        require_last_axes(layer, name)
     weight, has_bias = f"{module.path}weight", f"{module.path}bias" in module.entries
-    if weight in module.entries and has_bias != (layer.beta is not None):
+    if weight not in module.entries:
+        return
+    if hasattr(layer, "use_bias"):
+        require_bias(has_bias, layer, name)
+    elif hasattr(layer, "beta") and has_bias != (layer.beta is not None):
         raise ValueError(
             f"The module of '{weight}' has {'a' if has_bias else 'no'} bias, and {describe(layer)} "
             f"has {'no beta' if has_bias else 'a beta'}. Create it with center={has_bias}."
         )
-    return [
-        Assignment(variable, {module.path + name: tuple(variable.shape)})
-        for name, variable in (("weight", layer.gamma), ("bias", layer.beta))
-        if variable is not None
-    ]
-
-
-LAYERS: dict[type[keras.layers.Layer], Callable[[keras.layers.Layer, Module], list[Assignment]]] = {
-    keras.layers.Dense: _linear,
-    keras.layers.Embedding: _embedding,
-    keras.layers.LayerNormalization: _layer_norm,
-    LayerNormalization: _layer_norm,
-    keras.layers.BatchNormalization: _batch_norm,
-    BatchNormalization: _batch_norm,
-}

@@ -3,7 +3,7 @@
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import keras
 
@@ -14,15 +14,6 @@ UNDECLARED = frozenset(["implementation", "input_dim", "input_shape"])
 KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
 
 
-class HasDeclaredArguments(Protocol):
-    """A class with an attribute `declared`, the signature of its constructor.
-
-    The signature contains the arguments of the base classes too.
-    """
-
-    declared: ClassVar[inspect.Signature]
-
-
 class ClassSignature:
     """Descriptor that shows the constructor's arguments to `inspect.signature(cls)`.
 
@@ -30,7 +21,7 @@ class ClassSignature:
     with its own `__init__` shows the arguments of that `__init__`.
     """
 
-    def __get__(self, layer: object, cls: type[HasDeclaredArguments]) -> inspect.Signature | None:
+    def __get__(self, layer: object, cls: Any) -> inspect.Signature | None:
         """Return the signature of the constructor if read from a class, and None from a layer."""
         return cls.declared if layer is None and has_package_init(cls) else None
 
@@ -94,9 +85,7 @@ def has_package_init(cls: type) -> bool:
     return init.__module__.startswith("keras_norm.")
 
 
-def bind_arguments(
-    cls: type[HasDeclaredArguments], args: Sequence[object], kwargs: Mapping[str, object]
-) -> Config:
+def bind_arguments(cls: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> Config:
     """Map the arguments of a constructor call to their names.
 
     Raises:
@@ -113,7 +102,7 @@ def bind_arguments(
     return {**kwargs, **bound.arguments}
 
 
-def _suggest_correction(cls: type[HasDeclaredArguments], given: Iterable[str], error: str) -> str:
+def _suggest_correction(cls: Any, given: Iterable[str], error: str) -> str:
     """Return advice on how to correct the arguments of a constructor call."""
     names = list(cls.declared.parameters)
     for name in [name for name in given if f"'{name}'" in error and name not in names]:

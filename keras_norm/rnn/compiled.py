@@ -13,10 +13,9 @@ from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.core.operations import apply_masks
-from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree
-from keras_norm.rnn.loop import Results, Statistics, fold_weights
-from keras_norm.rnn.slots import step_norm
+from keras_norm.rnn.core.operations import apply_masks, fold_weights
+from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree, step_norm
+from keras_norm.rnn.loop import Results, Statistics
 from keras_norm.typing import Tensor, Tensors
 
 # Backends with a custom gradient.
@@ -145,7 +144,8 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
         if layers[slot.name].step_norm(False).center
     ]
     betas = weights_named("beta", recurrence.kernel + recurrence.recurrent)
-    folded = fold_weights(cell, dtype, centered, betas)
+    given, added = cell.step_weights().cast(dtype), cell.added_slots()
+    folded = fold_weights(given, cell.kernel_slots(), centered, betas, added)
     weights = {
         **folded._asdict(),
         "gamma": weights_named("gamma", recurrence.slots),

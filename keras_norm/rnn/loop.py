@@ -12,7 +12,7 @@ The loop computes in float32 or wider, whatever the dtype policy.
 
 import dataclasses
 from collections import ChainMap
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import keras
@@ -24,9 +24,9 @@ from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.core.operations import split_columns
-from keras_norm.rnn.core.recurrence import Norm, Weights
-from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer, step_norm
+from keras_norm.rnn.core.operations import fold_weights
+from keras_norm.rnn.core.recurrence import Norm, Weights, step_norm
+from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer
 from keras_norm.typing import Tensor, Tensors
 
 # Batch statistics by slot: mean, variance and count of each timestep.
@@ -229,42 +229,8 @@ def _prepare(
         ):
             betas[slot], norm = norm.beta, norm._replace(beta=None)
         layers[slot] = norm
-    return fold_weights(cell, dtype, centered, betas), layers
-
-
-def fold_weights(
-    cell: NormCell, dtype: str, centered: Collection[str], betas: Mapping[str, Tensor]
-) -> Weights:
-    """Return the weights of a cell, with kernels centered and betas added to the biases.
-
-    Args:
-        cell: a built cell.
-        dtype: dtype of the result.
-        centered: slots whose columns of a kernel get rows of zero mean.
-        betas: betas by slot. Each is added to the bias of x W if `added_slots` has its slot, else
-            to the bias of its own product.
-    """
-    weights, added = cell.step_weights().cast(dtype), cell.added_slots()
-    kernels = [weights.kernel, weights.recurrent_kernel]
-    biases = [weights.bias, weights.recurrent_bias]
-    for side, slots in enumerate(cell.kernel_slots()):
-        blocks = split_columns(kernels[side], [*slots.values()])
-        for k, slot in enumerate(slots):
-            if slot in centered:
-                blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
-        if any(slot in centered for slot in slots):
-            kernels[side] = ops.concatenate(blocks, axis=1)
-        for slot in [slot for slot in slots if slot in betas]:
-            target = 0 if slot in added else side
-            of_slots = [
-                betas[slot] if other == slot else ops.zeros([width], dtype)
-                for other, width in slots.items()
-            ]
-            beta, bias = ops.concatenate(of_slots), biases[target]
-            # Without the factor, bias and beta have the same gradient tensor. TensorFlow's tape
-            # returns such a tensor with one reference too many: the graph would never be freed.
-            biases[target] = beta if bias is None else bias + 1.0 * beta
-    return Weights(kernels[0], kernels[1], biases[0], biases[1], weights.cell)
+    weights = cell.step_weights().cast(dtype)
+    return fold_weights(weights, cell.kernel_slots(), centered, betas, added), layers
 
 
 def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:

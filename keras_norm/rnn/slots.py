@@ -11,7 +11,6 @@ from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.normalization import Normalization
 from keras_norm.rnn.candidate_normal import CandidateNormal
-from keras_norm.rnn.core.recurrence import Norm
 from keras_norm.typing import Config, Json, Tensor, TensorLike
 
 # The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
@@ -32,10 +31,6 @@ FEW_FEATURES_WARNING = (
     "with more units before this layer, or leave that norm out: pass norm={others} to NormLSTM, "
     "NormGRU or NormSimpleRNN. An LSTM with norm_form='joint' also keeps the scale."
 )
-
-
-# Methods that a subclass of a norm layer may override without a `step_norm` of its own.
-SETUP_METHODS = ("build", "get_config", "from_config")
 
 
 class Template(NamedTuple):
@@ -223,26 +218,6 @@ def _remove_object_ids(config: Json) -> Json:
         if isinstance(config, list | tuple)
         else config
     )
-
-
-def step_norm(layer: keras.layers.Layer, training: bool) -> Norm | None:
-    """Return the norm of a layer as pure functions: the result of its method `step_norm`.
-
-    Returns:
-        None for a layer without this method, and for a subclass that overrides another method than
-        those of `SETUP_METHODS`: any method can belong to the computation.
-    """
-    cls = type(layer)
-    k = next((k for k, c in enumerate(cls.__mro__) if "step_norm" in vars(c)), None)
-    if k is None:
-        return None
-    owner = cls.__mro__[k]
-    overridden = {name for base in cls.__mro__[:k] for name in vars(base)} - {*SETUP_METHODS}
-    for name in overridden:
-        if callable(getattr(owner, name, None)) and not name.startswith("__"):
-            return None
-    norm: Norm = layer.step_norm(training)
-    return norm
 
 
 def deserialize_norm(config: Config) -> Config:

@@ -37,11 +37,6 @@ def check_outputs(layer, module, atol=1e-5):
     np.testing.assert_allclose(layer(x), expected, rtol=0, atol=atol)
 
 
-def test_a_trained_module(module, layer):
-    load_torch_weights(layer, module.state_dict())
-    check_outputs(layer, module)
-
-
 def test_parameters_that_require_a_gradient(module, layer):
     load_torch_weights(layer, dict(module.named_parameters()))
     check_outputs(layer, module)
@@ -92,20 +87,3 @@ def test_the_output_without_sequences_is_h_n_of_both_directions(module):
     with torch.no_grad():
         _, (h_n, _) = module(torch.tensor(x))
     np.testing.assert_allclose(layer(x), torch.cat([*h_n], 1).numpy(), rtol=0, atol=1e-5)
-
-
-def test_a_projection_is_refused(layer):
-    module = torch.nn.LSTM(FEATURES, UNITS, proj_size=2, bidirectional=True)
-    with pytest.raises(ValueError, match="'weight_hr_l0' is the projection"):
-        load_torch_weights(layer, module.state_dict())
-
-
-def test_a_module_in_place_of_its_state_dict_is_refused(module, layer):
-    with pytest.raises(TypeError, match=r"Received the module LSTM\. .*state_dict\(\)"):
-        load_torch_weights(layer, module)
-
-
-def test_a_file_of_torch_save_is_refused(module, layer, tmp_path):
-    torch.save(module.state_dict(), tmp_path / "model.pt")
-    with pytest.raises(ValueError, match=r"model\.pt'.*safetensors\.torch\.save_file"):
-        load_torch_weights(layer, tmp_path / "model.pt")

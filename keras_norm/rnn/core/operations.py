@@ -1,13 +1,13 @@
 """Operations of a step, which a backend may replace by faster ones of its own."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import keras
 import numpy as np
 from keras import ops
 
-from keras_norm.rnn.core.recurrence import CANDIDATE, GATE
+from keras_norm.rnn.core.recurrence import CANDIDATE, GATE, Weights
 from keras_norm.typing import Tensor, Tensors
 
 
@@ -89,6 +89,44 @@ def multiply(xs: Sequence[Tensor], kernel: Tensor) -> Tensor:
         kernels = ops.split(kernel, len(xs), axis=1)
         return side_by_side(list(map(ops.matmul, xs, kernels)))
     return ops.matmul(xs[0], kernel)
+
+
+def fold_weights(
+    weights: Weights,
+    kernel_slots: tuple[dict[str, int], dict[str, int]],
+    centered: Collection[str],
+    betas: Mapping[str, Tensor],
+    added: Collection[str],
+) -> Weights:
+    """Center kernels, and add betas to biases, before the loop over time.
+
+    Args:
+        weights: weights of a cell.
+        kernel_slots: the slots of x W and of h U with their widths.
+        centered: slots whose columns of a kernel get rows of zero mean.
+        betas: betas by slot.
+        added: slots whose beta is added to the bias of x W, and not to that of their own product.
+    """
+    kernels = [weights.kernel, weights.recurrent_kernel]
+    biases = [weights.bias, weights.recurrent_bias]
+    for side, slots in enumerate(kernel_slots):
+        blocks = split_columns(kernels[side], [*slots.values()])
+        for k, slot in enumerate(slots):
+            if slot in centered:
+                blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
+        if any(slot in centered for slot in slots):
+            kernels[side] = ops.concatenate(blocks, axis=1)
+        for slot in [slot for slot in slots if slot in betas]:
+            target = 0 if slot in added else side
+            of_slots = [
+                betas[slot] if other == slot else ops.zeros_like(kernels[side][0, :width])
+                for other, width in slots.items()
+            ]
+            beta, bias = ops.concatenate(of_slots), biases[target]
+            # Without the factor, bias and beta have the same gradient tensor. TensorFlow's tape
+            # returns such a tensor with one reference too many: the graph would never be freed.
+            biases[target] = beta if bias is None else bias + 1.0 * beta
+    return Weights(kernels[0], kernels[1], biases[0], biases[1], weights.cell)
 
 
 if keras.backend.backend() == "torch":

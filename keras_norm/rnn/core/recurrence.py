@@ -3,9 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
+import keras
 from keras import ops
 
 from keras_norm.typing import Nest, Tensor, Tensors
+
+# Methods that a subclass of a norm layer may override without a `step_norm` of its own.
+SETUP_METHODS = ("build", "get_config", "from_config")
 
 # Tensors in nested lists and dicts with the key of each part.
 Tree: TypeAlias = dict[str, Any]
@@ -114,6 +118,26 @@ class Norm(Protocol):
         The gradients of gamma and beta are those of each sample, (..., batch, features), or those
         of the batch, (..., 1, features), if `per_batch`.
         """
+
+
+def step_norm(layer: keras.layers.Layer, training: bool) -> Norm | None:
+    """Return the norm of a layer as pure functions: the result of its method `step_norm`.
+
+    Returns:
+        None for a layer without this method, and for a subclass that overrides another method than
+        those of `SETUP_METHODS`: any method can belong to the computation.
+    """
+    cls = type(layer)
+    k = next((k for k, c in enumerate(cls.__mro__) if "step_norm" in vars(c)), None)
+    if k is None:
+        return None
+    owner = cls.__mro__[k]
+    overridden = {name for base in cls.__mro__[:k] for name in vars(base)} - {*SETUP_METHODS}
+    for name in overridden:
+        if callable(getattr(owner, name, None)) and not name.startswith("__"):
+            return None
+    norm: Norm = layer.step_norm(training)
+    return norm
 
 
 class FusedNorm:
