@@ -20,8 +20,9 @@ BATCH, TIME, FEATURES, UNITS = 5, 6, 5, 4
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "design" / "extend.md"
 
 
-# The code of the page, as a file of the package.
-CODE = re.findall(r"```python\n(.*?)```|code-block: python\n(.*?)-->", PAGE.read_text(), re.DOTALL)
+# The code of the section about norms, as a file of the package.
+SECTION = PAGE.read_text().partition("## Add a cell")[0]
+CODE = re.findall(r"```python\n(.*?)```|code-block: python\n(.*?)-->", SECTION, re.DOTALL)
 NAMES = {"__name__": "keras_norm.layers.mean_norm"}
 exec("\n".join(max(block) for block in CODE), NAMES)
 MeanNormalization = NAMES["MeanNormalization"]
