@@ -63,7 +63,7 @@ class BatchNormPreset(NormCell):
 class Preset(NamedTuple):
     """A norm of a paper: the prefix of its classes, the mixin of its cells, and its documentation.
 
-    `convert` and `keras_norm.rnn` read the list `PRESETS`.
+    `convert` and `keras_norm.rnn` read the dict `PRESETS`.
     """
 
     prefix: str
