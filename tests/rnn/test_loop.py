@@ -85,21 +85,3 @@ def test_large_means_of_states_lose_few_digits():
     expected = kinds.reference(layer.cell, kinds.values(layer.cell), x, states)
     actual = layer(x, initial_state=kinds.cast(states, "float32"))
     kinds.assert_close(actual[0], expected[0], 2e-4)
-
-
-def test_half_precision_layers_compute_the_loop_in_float32():
-    layer, rounded = (
-        kinds.build(LSTM, LAYER_NORM, dtype=dtype) for dtype in ("mixed_bfloat16", "float32")
-    )
-    for weight in rounded.weights[:3]:  # the norms compute in float32
-        weight.assign(tf.cast(tf.cast(weight.value, "bfloat16"), "float32"))
-    x = tf.cast(kinds.inputs(), "bfloat16")
-    expected = rounded(tf.cast(x, "float32"))[0]
-    kinds.assert_close(layer(x)[0], tf.cast(expected, "bfloat16"), 0)
-
-
-def test_inference_does_not_change_the_weights():
-    layer = build(LSTM, LayerNormalization())
-    before = layer.get_weights()
-    layer(kinds.inputs())
-    kinds.assert_close(layer.get_weights(), before, 0)

@@ -124,17 +124,6 @@ def test_the_peepholes_have_gradients_and_change_the_outputs():
     assert np.abs(after[0] - before[0]).max() > 0.1
 
 
-def test_without_peepholes_the_cell_equals_its_base_class():
-    layer = build(PeepholeLSTM, NORMS["layer"])
-    other = kinds.build(LSTM, NORMS["layer"])
-    for name, variable in kinds.variables(other.cell).items():
-        variable.assign(kinds.variables(layer.cell)[name])
-    for name in LoopPeepholeLSTMCell.PEEPHOLES:
-        getattr(layer.cell, name).assign(np.zeros(UNITS))
-    x, states = sequences(LSTM)
-    kinds.assert_close(layer(x, initial_state=states), other(x, initial_state=states))
-
-
 def test_a_cell_without_a_backward_step_trains_in_the_loop():
     """The backward step of its base class belongs to another forward step."""
     loop, compiled = build(LoopPeepholeLSTM), build(PeepholeLSTM)
