@@ -5,6 +5,7 @@ import gc
 import importlib
 import inspect
 import pathlib
+import sys
 import weakref
 
 import keras
@@ -58,7 +59,8 @@ def package_layers():
         new = set(pending.pop().__subclasses__()) - found
         found |= new
         pending += new
-    return [cls for cls in found if cls.__module__.startswith("keras_norm.")]
+    modules = {name for name in sys.modules if name.startswith("keras_norm.")}
+    return [cls for cls in found if cls.__module__ in modules]
 
 
 def test_only_keras_internals_uses_private_names():
