@@ -66,7 +66,9 @@ def _is_verdict(item: Paragraph | Table) -> bool:
 def _html(item: Paragraph | Table) -> str:
     if isinstance(item, Table):
         return html_table(item, "text")
-    parts = (f'<span class="{style}">{_escaped(text)}</span>' for text, style in item.parts)
+    parts = (
+        f'<span class="{_escaped(style)}">{_escaped(text)}</span>' for text, style in item.parts
+    )
     return f'<p class="{"indent" if item.indent else ""}">{"".join(parts)}</p>'
 
 
@@ -109,7 +111,7 @@ def _cell(cell: str | Cell, table: Table, k: int) -> str:
     if cell.note:
         shown += f"<small>{_escaped(cell.note, breaks=True)}</small>"
     name = _escaped(column.name or "verdict")
-    kinds = f"{column.kind} {cell.style.replace(' ', '-')}".strip()
+    kinds = f"{column.kind} {_escaped(cell.style.replace(' ', '-'))}".strip()
     shown = f"<div>{shown}</div>" if shown else ""  # a narrow page hides a cell without content
     return f'<td data-name="{name}" class="{kinds}">{shown}</td>'
 

@@ -105,6 +105,7 @@ def test_a_gap_with_harm_has_advice_and_is_large(gap, advice):
     ("changes", "observation", "advice"),
     [
         ({"trained_rows": 0}, "initial values", "recalibrate"),
+        ({"trained_rows": 0, "distance": 3.0}, "initial values", "recalibrate"),
         ({"distance": 3.0}, "3 standard deviations", "recalibrate"),
         (
             {"updates": (4,), "initial_share": 0.96, "distance": 0.5},

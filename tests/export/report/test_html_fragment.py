@@ -71,9 +71,9 @@ def test_the_frame_has_the_color_of_the_verdict(status):
 
 
 def test_texts_are_escaped_everywhere():
-    cell = Cell((HOSTILE, "b"), note=HOSTILE, used=1.0)
+    cell = Cell((HOSTILE, "b"), style=HOSTILE, note=HOSTILE, used=1.0)
     table = Table(HOSTILE, (Column(HOSTILE, view="page"), Column("b")), ((cell, HOSTILE),), HOSTILE)
-    text = Paragraph(((HOSTILE, "bold"),), indent=True)
+    text = Paragraph(((HOSTILE, HOSTILE),), indent=True)
     for page in (html_fragment([paragraph(HOSTILE), text, table, text]), html_table(table, "page")):
         assert page.replace("<wbr>", "").count(html.escape(HOSTILE)) >= 5
         assert "script" not in Balanced(page).tags

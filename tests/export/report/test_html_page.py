@@ -9,6 +9,7 @@ import pytest
 from keras_norm.export.compare.output_differences import CELLS, profile_differences
 from keras_norm.export.report.html_page import render
 from keras_norm.export.report.output_tables import output_rows
+from keras_norm.export.report.tables import rounded_up
 from keras_norm.export.results.artifact_result import Cost, Metric, readable_share
 from keras_norm.export.results.check_result import (
     Finding,
@@ -105,6 +106,10 @@ def test_shares_are_readable(share, text):
     assert readable_share(share) == text
 
 
+def test_an_atol_is_rounded_up_so_that_a_check_with_it_passes():
+    assert rounded_up(1.01e-5) == "1.1e-05"
+
+
 def test_sizes_latencies_and_operations_are_on_the_page(passing):
     cost = Cost(2_500_000, ((1, 2.0), (32, 8.0)), (("MUL", 12), ("WHILE", 1)))
     keras = Cost(1_000_000, ((1, 4.0), (32, 4.0)), ())
@@ -124,6 +129,7 @@ def test_sizes_latencies_and_operations_are_on_the_page(passing):
         "13 in all",
     ):
         assert text in page
+    assert page.count("x Keras") == 4, "the Keras model is not compared with itself"
     assert page.count("<summary>Operations in saved_model, model.tflite") == 1
 
 

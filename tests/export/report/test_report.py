@@ -88,13 +88,20 @@ def test_a_quantized_file_is_approximate_and_not_equal(artifacts, headline):
     assert report.verdict == ". ".join(headline)
 
 
-def test_the_headline_names_the_output_whose_predictions_change_most():
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ((1, 3), "changes 3 of 10 predictions of output 'b' (70% equal)"),
+        ((0, 0), "changes 0 of 10 predictions (100% equal)"),
+    ],
+)
+def test_the_headline_names_the_output_whose_predictions_change_most(changes, text):
     outputs = [
         dataclasses.replace(INT8.outputs[0], output=name, errors=ErrorStatistics(10, changed))
-        for name, changed in (("a", 1), ("b", 3))
+        for name, changed in zip("ab", changes, strict=True)
     ]
     report = report_of(dataclasses.replace(INT8, outputs=tuple(outputs)))
-    assert "changes 3 of 10 predictions of output 'b' (70% equal)" in report.verdict
+    assert text in report.verdict
 
 
 def test_a_quantized_file_that_fails_makes_the_report_fail():
