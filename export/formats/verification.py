@@ -77,15 +77,15 @@ def verify_saved_model(
 
     Args:
         folder: a SavedModel.
-        reference: the test inputs, with the Keras model's outputs.
-        over_time: `Step.over_time` of the model, or None for a SavedModel without a step signature.
+        reference: as for `verify_file`.
+        over_time: as for `verify_file`; None for a SavedModel without a step signature.
 
     Returns:
         True if all outputs were compared. False if an output of the model is random in inference,
         and was not compared.
 
     Raises:
-        VerificationError: as `verify_file`.
+        VerificationError: as for `verify_file`.
     """
     saved_model = load_saved_model(folder)
 

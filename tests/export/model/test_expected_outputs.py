@@ -1,5 +1,7 @@
 """The test inputs that an exporter runs."""
 
+import pickle
+
 import keras
 import numpy as np
 import pytest
@@ -67,6 +69,14 @@ def test_test_inputs_come_with_the_outputs_of_the_model():
     run = KerasRunner(model)
     for case in cases_of(model):
         models.assert_same(run(case.inputs), case.outputs, atol=0)
+
+
+def test_expected_outputs_can_come_from_another_process():
+    expected = expected_for_export(models.tagger())
+    received = pickle.loads(pickle.dumps(expected))
+    assert received.scales == expected.scales
+    for case, copy in zip(expected.cases, received.cases, strict=True):
+        models.assert_same(copy.outputs, case.outputs, atol=0)
 
 
 def test_real_samples_replace_random_inputs():
