@@ -13,7 +13,7 @@ import numpy as np
 from keras_norm.export.checks.array_files import read_arrays
 from keras_norm.export.compare.labels import Labels
 from keras_norm.export.compare.samples import Samples, read_samples
-from keras_norm.export.signature import TensorSpec
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.typing import Nest
 
 # Maximum number of samples in a part of the data. A part fits in memory, and training mode runs a

@@ -63,8 +63,7 @@ class Plan:
         self.model, self.samples = model, samples
         self.run: Runner = reference_runner(model)
         self.variables = self.run.variable_digests()
-        self.expected: Expected = expected_for_check(model, samples, batch_sizes, lengths)
-
+        self.expected: Expected = expected_for_check(model, samples, batch_sizes, lengths, self.run)
         self._streams: dict[bool, Stream] = {}
 
     def stream(self, one_by_one: bool) -> Stream:

@@ -93,6 +93,7 @@ def expected_for_check(
     samples: Samples,
     batch_sizes: Sequence[int] | None = None,
     lengths: Sequence[int] | None = None,
+    run: Run | None = None,
 ) -> Expected:
     """Make the test inputs of a check, and run the model on them.
 
@@ -108,11 +109,12 @@ def expected_for_check(
         samples: the validated data.
         batch_sizes: see `keras_norm.export.compare.input_cases.make_cases`.
         lengths: see `keras_norm.export.compare.input_cases.make_cases`.
+        run: runner of the model; None makes one.
 
     Raises:
         ValueError: sizes or lengths do not fit, or the model cannot run them.
     """
-    run, fills = reference_runner(model), mask_fills(model)
+    run, fills = run or reference_runner(model), mask_fills(model)
     cases = make_cases(samples, batch_sizes, lengths)
     masked = masked_cases(samples, fills, min(MASKED_BATCH, max(len(case.rows) for case in cases)))
     required = lengths is not None

@@ -9,13 +9,13 @@ from keras.backend import standardize_dtype
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import to_numpy
 from keras_norm.export.errors import StreamingError, one_line
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.model.layer_replacement import (
     at_inference,
     has_keras_loop,
     replacement_layer,
     where_unmasked,
 )
-from keras_norm.export.signature import TensorSpec
 from keras_norm.named_layers import named_layers
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell

@@ -10,8 +10,9 @@ import numpy as np
 
 from keras_norm.export.compare.arrays import numpy_dtype
 from keras_norm.export.compare.samples import Samples, read_samples
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.model.random_texts import draw_texts
-from keras_norm.export.signature import TensorSpec, input_specs
+from keras_norm.export.signature import input_specs
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Array
 

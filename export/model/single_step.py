@@ -19,10 +19,9 @@ from keras_norm.export import signature
 from keras_norm.export.compare.arrays import numpy_dtype
 from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.errors import StreamingError, one_line
-from keras_norm.export.input_names import with_file_names
+from keras_norm.export.input_names import TensorSpec, with_file_names
 from keras_norm.export.model.layer_timestep import layer_timesteps
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
-from keras_norm.export.signature import TensorSpec
 from keras_norm.keras_internals import SHAPE_CHECK, nodes_of
 from keras_norm.named_layers import named_layers
 from keras_norm.substitution import Function, Owner, substituted_functions

@@ -22,9 +22,9 @@ from typing import Any
 import keras
 
 from keras_norm.export.errors import first_line, one_line
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.model.reference_runner import TRAINED
 from keras_norm.export.runtimes.channel import Channel, end_with_parent
-from keras_norm.export.signature import TensorSpec
 from keras_norm.keras_internals import reason
 from keras_norm.typing import Json, Nest
 

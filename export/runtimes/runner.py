@@ -10,8 +10,7 @@ import numpy as np
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import can_convert, numpy_dtype
 from keras_norm.export.compare.text_arrays import to_bytes
-from keras_norm.export.input_names import with_file_names
-from keras_norm.export.signature import TensorSpec
+from keras_norm.export.input_names import TensorSpec, with_file_names
 from keras_norm.typing import Array, TensorLike
 from keras_norm.typing import Arrays as Arrays
 from keras_norm_verify.printable import printable

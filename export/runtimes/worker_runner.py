@@ -7,9 +7,10 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from keras_norm.export.errors import RunnerError
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.runtimes.runner import Runner, convert_inputs
 from keras_norm.export.runtimes.worker_process import WorkerProcess
-from keras_norm.export.signature import SERVING_DEFAULT, TensorSpec
+from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.typing import Arrays, Json, TensorLike
 
 TIMEOUT = 300.0

@@ -12,9 +12,9 @@ from keras_norm.export.formats.saved_model.saved_model_file import (
     SavedModelFile,
     refuse_unsafe,
 )
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.runtimes.runner import convert_inputs
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
-from keras_norm.export.signature import TensorSpec
 from keras_norm.typing import Array, Arrays, TensorLike
 from keras_norm_verify.saved_model import saved_model_folder
 

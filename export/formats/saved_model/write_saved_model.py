@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from keras_norm.export import signature
 from keras_norm.export.errors import one_line
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.model.tensorflow_process import RemoteFunction
-from keras_norm.export.signature import SERVING_DEFAULT, STEP, TensorSpec
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Nest, Tensor
 
 # A function from a dict of inputs by name to a dict of outputs by name, for one signature.

@@ -10,8 +10,8 @@ import rich.console
 import tensorflow as tf
 
 from keras_norm.export import compare_versions, export_tflite
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.results.version_comparison import ClassChange, VersionComparison
-from keras_norm.export.signature import TensorSpec
 
 X = np.random.default_rng(0).normal(size=(50, 4, 3)).astype("float32")
 OLD = np.random.default_rng(1).random((50, 3)).astype("float32")

@@ -11,7 +11,7 @@ from keras_norm.export.checks import data_reader as data_module
 from keras_norm.export.checks.array_files import read_arrays
 from keras_norm.export.checks.data_reader import Data
 from keras_norm.export.compare.labels import read_labels
-from keras_norm.export.signature import TensorSpec
+from keras_norm.export.input_names import TensorSpec
 
 SPECS = {"x": TensorSpec("x", (None, None, 3), "float32")}
 TWO = {**SPECS, "keep": TensorSpec("keep", (None, None), "bool")}

@@ -3,7 +3,7 @@ import pytest
 
 from keras_norm.export.compare.input_cases import edge_cases, is_edge, make_cases, masked_cases
 from keras_norm.export.compare.samples import read_samples
-from keras_norm.export.signature import TensorSpec
+from keras_norm.export.input_names import TensorSpec
 from tests.export.compare.test_samples import samples, spec
 
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export.compare.samples import read_samples
-from keras_norm.export.signature import TensorSpec
+from keras_norm.export.input_names import TensorSpec
 
 
 def spec(shape=(None, None, 3), dtype="float32", name="x"):

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.model import tensorflow_process
 from keras_norm.export.model.portable_values import PortableValues
 from keras_norm.export.model.reference_runner import TrainedRunner, reference_runner
-from keras_norm.export.signature import TensorSpec
 from tests.export import models, own_layers
 
 
