@@ -1,11 +1,10 @@
 """Run ONNX files in ONNX Runtime."""
 
 import pathlib
-from collections.abc import Collection
 
 from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.formats.artifact_format import Ops, Source, sources_in_runtime
+from keras_norm.export.formats.artifact_format import Source, sources_in_runtime
 from keras_norm.export.packages import require
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
 from keras_norm.export.signature import SERVING_DEFAULT
@@ -52,13 +51,3 @@ def onnx_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
     precisions = onnx_graph.precisions(onnx_graph.read(path))
     return sources_in_runtime(ONNXRunner, path, name, coarsest(precisions))
-
-
-def foreign_onnx_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Return the operations of an ONNX file that ONNX does not define, such as "domain.Op".
-
-    Args:
-        path: the .onnx file.
-        ops: the operations of the file.
-    """
-    return {op for op in ops if "." in op}

@@ -10,7 +10,6 @@ from keras_norm.export.formats.saved_model.saved_model_runner import (
     open_saved_model,
     saved_model_sources,
     stored_weights,
-    unservable_ops,
 )
 from keras_norm_verify.runtimes import RUNTIMES
 
@@ -21,7 +20,7 @@ SAVED_MODEL = Format(
     export=export_saved_model,
     open=open_saved_model,
     sources=saved_model_sources,
-    foreign_ops=unservable_ops,
+    foreign_ops=lambda path, ops: SavedModelFile(path).unservable_ops,
     signatures=lambda path: SavedModelFile(path).signatures,
     export_again=lambda path: {"step": False},
     stored_weights=stored_weights,

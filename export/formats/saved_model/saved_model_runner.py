@@ -1,12 +1,12 @@
 """Run SavedModels in Python's TensorFlow and through TensorFlow's C API."""
 
 import pathlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.formats.artifact_format import Ops, Source, sources_in_runtime
+from keras_norm.export.formats.artifact_format import Source, sources_in_runtime
 from keras_norm.export.formats.openvino.openvino_runner import OpenVINORunner
 from keras_norm.export.formats.saved_model.saved_model_file import (
     SavedModelFile,
@@ -123,16 +123,6 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         return (*in_tensorflow, *in_c_api)
     in_openvino = sources_in_runtime(OpenVINORunner, folder, name, "float32", "openvino")
     return (*in_tensorflow, *in_c_api, *in_openvino)
-
-
-def unservable_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Return the operations that a TensorFlow server may lack or reject, such as XLA ops.
-
-    Args:
-        path: the SavedModel's folder.
-        ops: the operations of the SavedModel.
-    """
-    return set(SavedModelFile(path).unservable_ops)
 
 
 def stored_weights(path: pathlib.Path) -> list[Array]:

@@ -7,7 +7,6 @@ from keras_norm.export.formats.tflite.tflite_file import read_tflite
 from keras_norm.export.formats.tflite.tflite_graph import input_ranges
 from keras_norm.export.formats.tflite.tflite_runner import (
     TFLiteRunner,
-    foreign_tflite_ops,
     tflite_options,
     tflite_sources,
 )
@@ -20,7 +19,8 @@ TFLITE = Format(
     export=export_tflite,
     open=TFLiteRunner,
     sources=tflite_sources,
-    foreign_ops=foreign_tflite_ops,
+    # Flex and custom operations. Only builtin operations have names in capitals.
+    foreign_ops=lambda path, ops: {op for op in ops if not op.isupper()},
     signatures=lambda path: read_tflite(path).signatures,
     export_again=tflite_options,
     is_single_step=lambda path: read_tflite(path).is_single_step,

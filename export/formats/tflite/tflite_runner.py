@@ -2,11 +2,10 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Collection
 
 from keras_norm.export.compare.tolerance import coarsest
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.formats.artifact_format import Ops, Source, sources_in_runtime
+from keras_norm.export.formats.artifact_format import Source, sources_in_runtime
 from keras_norm.export.formats.openvino.openvino_runner import OpenVINORunner
 from keras_norm.export.formats.tflite.tflite_file import read_signature, read_tflite
 from keras_norm.export.packages import require
@@ -110,18 +109,6 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     return tuple(
         dataclasses.replace(source, is_single_step=file.is_single_step) for source in sources
     )
-
-
-def foreign_tflite_ops(path: pathlib.Path, ops: Ops) -> Collection[str]:
-    """Return the Flex and custom operations, which TFLite runs only with an extension.
-
-    Only builtin operations have names in capitals.
-
-    Args:
-        path: the TFLite file.
-        ops: the operations of the file.
-    """
-    return {op for op in ops if not op.isupper()}
 
 
 def tflite_options(path: pathlib.Path) -> dict[str, Json]:

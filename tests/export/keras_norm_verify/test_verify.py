@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from keras_norm.export import export_tflite
-from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
-from keras_norm_verify.artifact import find_artifact, hash_files
+from keras_norm_verify import RUNTIMES, GoldenCasesError, Runtime, read_golden_cases, verify
+from keras_norm_verify.artifact import find_artifact, golden_cases_path, hash_files
 from keras_norm_verify.golden_cases_file import pack_golden_cases
 from keras_norm_verify.verify import find_failures
 from tests.export import models
@@ -121,6 +121,22 @@ def test_files_of_other_programs_in_a_saved_model_are_not_hashed(tmp_path):
     assert hash_files(folder) == before
     (folder / "variables/variables.index").write_text("other")
     assert hash_files(folder) != before
+
+
+def test_a_new_format_may_be_a_folder(tmp_path, monkeypatch):
+    def is_ours(path):
+        return (path / "weights.npy").is_file()
+
+    ours = Runtime("a folder of weights", is_ours, lambda path: sum_features)
+    monkeypatch.setitem(RUNTIMES, "ours", ours)
+    np.save(tmp_path / "weights.npy", X)
+    known = dataclasses.replace(golden_cases(), hashes=hash_files(tmp_path))
+    golden_cases_path(tmp_path).parent.mkdir()
+    golden_cases_path(tmp_path).write_bytes(pack_golden_cases(known))
+    assert verify(tmp_path) == []
+    np.save(tmp_path / "weights.npy", 2 * X)
+    (changed,) = verify(tmp_path)
+    assert changed.endswith("Changed files: weights.npy")
 
 
 def test_the_file_of_another_model_was_changed_and_gives_other_outputs(copied):
