@@ -7,7 +7,8 @@ from typing import Protocol
 import keras
 import tensorflow as tf
 
-from keras_norm.export.input_names import TensorSpec, file_name, valid_name
+from keras_norm.export.input_names import TensorSpec as TensorSpec
+from keras_norm.export.input_names import file_name, valid_name
 from keras_norm.typing import Nest, Tensor, TensorLike, Tensors
 from keras_norm_verify.printable import printable
 
