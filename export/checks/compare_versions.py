@@ -111,14 +111,10 @@ def compare_versions(
             for batch in run_batches(part, before, batch_size):
                 for (name, run), changes in zip(others, found, strict=True):
                     actual = batch.cut(_run_version(name, run, batch))
+                    where = batch.case.rows, part.source
                     for output, y in batch.cut(batch.row_outputs).items():
-                        changes.setdefault(output, PredictionChanges(output)).add(
-                            y,
-                            actual[output],
-                            batch.labels.get(output),
-                            batch.case.rows,
-                            part.source,
-                        )
+                        change = changes.setdefault(output, PredictionChanges(output))
+                        change.add(y, actual[output], batch.labels.get(output), *where)
             samples += part.samples.count
     if not samples:
         raise ValueError("The data have no samples. Give at least one sample.")

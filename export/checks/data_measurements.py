@@ -38,7 +38,7 @@ class DataMeasurements:
         samples: number of samples.
         timesteps: most timesteps that a recurrent layer ran; 1 without a recurrent layer.
         scales: largest absolute value of each output of the Keras model, by name.
-        first_rows: the first row of each output of the Keras model, by name.
+        first_rows: the first row of each output of the Keras model, (1, ...) by name.
         varying: names of the outputs that are not equal for all samples.
         spreads: sums for the variance of each output of the Keras model.
         keras: metrics of the Keras model.

@@ -22,7 +22,6 @@ from keras_norm.export.results.check_result import (
     OutputGap,
     TrainInferenceGap,
 )
-from keras_norm.export.results.output_comparison import largest_known
 from keras_norm.named_layers import batch_norms, named_layers
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
 from keras_norm.typing import Array, Arrays
@@ -50,8 +49,10 @@ class GapMeter:
     def __init__(self, model: keras.Model) -> None:
         self.model = model
         self._error: str | None = None
-        # Differences by output and number of rows in the batch.
-        self._differences: dict[tuple[str, int], _Difference] = {}
+        # (largest difference, largest output in inference mode) and (sum of differences, number of
+        # elements), by output and number of rows in the batch.
+        self._largest: dict[tuple[str, int], Array] = {}
+        self._sums: dict[tuple[str, int], Array] = {}
         self._metrics: dict[str, PredictionChanges] = {}
         try:
             self._clone = clone_for_statistics(model)
@@ -84,8 +85,11 @@ class GapMeter:
         rows = len(next(iter(inputs.values())))
         for name, y in inference.items():
             if kind_of(y) != "text":
-                found = self._differences.setdefault((name, rows), _Difference())
-                found.add(_measure_difference(y, training[name]))
+                key, difference = (name, rows), absolute_difference(y, training[name])
+                largest = np.array([difference.max(), np.abs(to_float64(y)).max()])
+                self._largest[key] = np.maximum(self._largest.get(key, largest), largest)
+                sums = np.array([difference.sum(), difference.size])
+                self._sums[key] = self._sums.get(key, 0.0) + sums
         for name, y in (labels or {}).items():
             before, after = (outputs[name][: len(y)] for outputs in (inference, training))
             self._metrics.setdefault(name, PredictionChanges(name)).add(before, after, y)
@@ -118,7 +122,7 @@ class GapMeter:
             model cannot be rebuilt from its config, or raised an error in training mode.
         """
         rounding = TOLERANCES[model_precision(self.model, {})]
-        if self._error is not None or not self._differences:
+        if self._error is not None or not self._sums:
             error = self._error or "the model has no outputs of numbers"
             gap = TrainInferenceGap("not measured", error, max_gap=max_gap)
             return gap, advise_on_gap(gap, length, rounding)
@@ -135,43 +139,12 @@ class GapMeter:
         return dataclasses.replace(gap, verdict=verdict, reason=reason), advice
 
     def _output_gaps(self) -> Iterator[OutputGap]:
-        most = max(rows for _, rows in self._differences)
-        outputs: dict[str, _Difference] = {}
-        for (name, rows), found in self._differences.items():
-            if 2 * rows >= most:
-                outputs.setdefault(name, _Difference()).add(found)
-        for name, found in outputs.items():
-            yield OutputGap(name, found.worst, found.total / found.count, found.scale)
-
-
-@dataclasses.dataclass
-class _Difference:
-    """Differences between training mode and inference mode of one output.
-
-    Attributes:
-        worst: the largest difference over all elements; NaN if any difference is NaN.
-        total: the sum of the differences over all elements.
-        count: number of elements.
-        scale: the largest absolute output in inference mode.
-    """
-
-    worst: float = 0.0
-    total: float = 0.0
-    count: int = 0
-    scale: float = 0.0
-
-    def add(self, other: "_Difference") -> None:
-        self.worst = largest_known((self.worst, other.worst)) or 0.0
-        self.total += other.total
-        self.count += other.count
-        self.scale = max(self.scale, other.scale)
-
-
-def _measure_difference(inference: Array, training: Array) -> _Difference:
-    inference, training = to_float64(inference), to_float64(training)
-    difference = absolute_difference(inference, training)
-    sums = float(difference.max()), float(difference.sum()), difference.size
-    return _Difference(*sums, float(np.abs(inference).max()))
+        most = max(rows for _, rows in self._sums)
+        for output in dict.fromkeys(name for name, _ in self._sums):
+            keys = [key for key in self._sums if key[0] == output and 2 * key[1] >= most]
+            worst, scale = np.max([self._largest[key] for key in keys], axis=0).tolist()
+            total, count = np.sum([self._sums[key] for key in keys], axis=0).tolist()
+            yield OutputGap(output, worst, total / count, scale)
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:

@@ -193,9 +193,8 @@ class _Counts:
             self.pairs.update(dict(zip(map(tuple, kinds.tolist()), times.tolist(), strict=True)))
         if len(rows):
             size = difference if difference.ndim == before.ndim else difference.max(axis=-1)
-            found = []
-            for k in np.argsort(-size[changed], kind="stable")[:MAX_LISTED]:
-                at = tuple(np.argwhere(changed)[k].tolist())
+            found, order = [], np.argsort(-size[changed], kind="stable")[:MAX_LISTED]
+            for at in map(tuple, np.argwhere(changed)[order].tolist()):
                 where = zip(axes, (rows[at[0]], *at[1:]), strict=False)
                 label = None if known is None else float(known[at])
                 values = float(before[at]), float(after[at]), float(size[at])

@@ -94,14 +94,8 @@ def report(classifier, saved):
 def test_a_check_takes_a_list_of_texts(report):
     assert report
     assert {result.name for result in report.artifacts} == {"reviews", "reviews (C API)"}
-
-
-def test_the_number_of_timesteps_is_the_number_of_words(report):
     assert report.timesteps == max(len(text.split()) for text in text_models.texts())
-
-
-def test_an_empty_text_that_the_model_cannot_run_alone_is_noted(report):
-    """It has no timesteps, and a recurrent layer needs at least one."""
+    # It has no timesteps, and a recurrent layer needs at least one.
     assert any(note.startswith("batch 1, without text: left out") for note in report.notes)
 
 

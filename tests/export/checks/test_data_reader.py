@@ -68,24 +68,24 @@ def test_every_iteration_yields_all_samples_once(data):
         np.testing.assert_array_equal(y, Y)
 
 
-def test_each_batch_of_a_dataset_is_one_part():
-    parts = list(Data(SPECS, batched()))
-    assert [part.samples.count for part in parts] == [4, 4, 2]
-    assert [part.samples.first for part in parts] == [0, 4, 8]
-
-
-def test_large_data_are_split_into_equal_parts(monkeypatch):
+def test_a_batch_of_a_dataset_is_a_part_and_large_arrays_are_split_into_equal_parts(monkeypatch):
     monkeypatch.setattr(data_module, "PART", 4)
-    parts = list(Data(SPECS, X, Y))
-    assert [part.samples.count for part in parts] == [3, 3, 4]
-    assert [part.samples.first for part in parts] == [0, 3, 6]
-    np.testing.assert_array_equal(parts[1].labels[0], Y[3:6])
+    for data, counts, starts in (
+        ((batched(),), [4, 4, 2], [0, 4, 8]),
+        ((X, Y), [3, 3, 4], [0, 3, 6]),
+    ):
+        parts = list(Data(SPECS, *data))
+        assert [part.samples.count for part in parts] == counts
+        assert [part.samples.first for part in parts] == starts
+        np.testing.assert_array_equal(parts[1].labels[0], Y[starts[1] : starts[2]])
 
 
 def test_samples_are_counted_in_their_file(files):
     parts = list(Data(SPECS, *files))
     assert [(part.source, part.samples.first) for part in parts] == [("x0.npz", 0), ("x1.npz", 0)]
     np.testing.assert_array_equal(parts[1].labels["y"], Y[6:])
+    (part,) = Data(SPECS, files[0][0])
+    assert (part.source, part.samples.count) == ("", 6)
 
 
 def test_files_with_equal_names_are_named_by_their_paths(tmp_path):
@@ -94,11 +94,6 @@ def test_files_with_equal_names_are_named_by_their_paths(tmp_path):
         path.parent.mkdir()
         np.savez(path, x=X)
     assert [part.source for part in Data(SPECS, paths)] == list(map(str, paths))
-
-
-def test_samples_of_a_single_file_are_counted_over_all_data(files):
-    (part,) = Data(SPECS, files[0][0])
-    assert (part.source, part.samples.count) == ("", 6)
 
 
 @pytest.mark.parametrize("x", [{"x": X, "keep": X[..., 0] > 0}, (X, X[..., 0] > 0)])
@@ -110,23 +105,21 @@ def test_batches_of_several_inputs_are_dicts_or_tuples(x):
 
 def test_labels_of_several_outputs_may_be_a_tuple_or_a_dict():
     numbers, flags = Y.astype(float), Y[:, None] > 0
-    dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags))).batch(5)
-    for data, labels in ((dataset, None), (X, [numbers, flags])):
+    dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags)))
+    named = {"y": numbers, "flag": flags}
+    # In batches of two samples, a tuple has as many labels as samples.
+    for data, labels in (
+        (dataset.batch(5), None),
+        (dataset.batch(2), None),
+        (X, [numbers, flags]),
+        (X, named),
+    ):
         part = next(iter(Data(SPECS, data, labels)))
         count = part.samples.count
         outputs = {"y": np.zeros((count, 1)), "flag": np.zeros((count, 1))}
         found = read_labels(part.labels, outputs)
         np.testing.assert_array_equal(found["flag"], flags[:count])
         np.testing.assert_array_equal(found["y"], numbers[:count])
-
-
-def test_a_tuple_of_labels_has_one_array_for_each_output():
-    numbers, flags = Y.astype(float), Y[:, None] > 0
-    dataset = tf.data.Dataset.from_tensor_slices((X, (numbers, flags))).batch(2)
-    for part in Data(SPECS, dataset):
-        outputs = {"y": np.zeros((2, 1)), "flag": np.zeros((2, 1))}
-        found = read_labels(part.labels, outputs)
-        assert (found["y"].shape, found["flag"].shape) == ((2,), (2, 1))
 
 
 def test_the_first_samples_have_one_shape():

@@ -21,24 +21,16 @@ def without_texts():
     return keras.Model(model.inputs, {"scores": model.output["scores"]}, name="animals")
 
 
-def test_both_parts_together_compute_the_outputs_of_the_model():
+def test_both_parts_together_compute_the_outputs_of_the_model(tmp_path):
     model = text_models.classifier()
     preprocessing, core = split_text_model(model)
     texts = tf.constant(text_models.texts())
-    np.testing.assert_array_equal(core(preprocessing(texts)), model(texts))
-
-
-def test_the_core_has_an_input_of_numbers_with_the_name_of_the_input_of_texts():
-    model = text_models.classifier()
-    _, core = split_text_model(model)
+    numbers = preprocessing(texts)
+    np.testing.assert_array_equal(core(numbers), model(texts))
     assert {n: spec.dtype for n, spec in input_specs(core).items()} == {"review": "int64"}
     assert output_names(core) == output_names(model)
-
-
-def test_the_tflite_file_of_the_core_passes_the_check(tmp_path):
-    preprocessing, core = split_text_model(text_models.classifier())
-    file = export_tflite(core, tmp_path / "core.tflite")
-    assert check(core, file, np.asarray(preprocessing(tf.constant(text_models.texts()))))
+    assert [id(w) for w in core.weights] == [id(w) for w in model.weights]
+    assert check(core, export_tflite(core, tmp_path / "core.tflite"), np.asarray(numbers))
 
 
 def test_inputs_of_texts_and_of_numbers_are_separated():
@@ -49,12 +41,6 @@ def test_inputs_of_texts_and_of_numbers_are_separated():
     expected = model([data["title"], data["tags"], data["x"]])
     actual = core({**ids, "x": data["x"]})
     np.testing.assert_array_equal(actual["scores"], expected["scores"])
-
-
-def test_the_parts_share_the_weights_of_the_model():
-    model = text_models.classifier()
-    _, core = split_text_model(model)
-    assert [id(w) for w in core.weights] == [id(w) for w in model.weights]
 
 
 def test_several_layers_of_one_input_get_numbered_inputs():
@@ -85,19 +71,6 @@ def test_a_nested_model_is_split_inside():
     preprocessing, core = split_text_model(model)
     assert preprocessing.weights == []
     texts = tf.constant(text_models.texts())
-    np.testing.assert_array_equal(core(preprocessing(texts)), model(texts))
-
-
-def test_a_sequential_model_is_split():
-    model = keras.Sequential(
-        [
-            keras.Input((), dtype="string", name="text"),
-            keras.layers.TextVectorization(vocabulary=["a"], output_mode="count"),
-            keras.layers.Dense(2),
-        ]
-    )
-    preprocessing, core = split_text_model(model)
-    texts = tf.constant(["a a", "b"])
     np.testing.assert_array_equal(core(preprocessing(texts)), model(texts))
 
 
