@@ -15,10 +15,12 @@ RNG = np.random.default_rng(0)
 EXPECTED = RNG.normal(size=(60, 5, 3)) * np.exp(RNG.normal(size=(60, 1, 1)))
 NOT_FINITE = EXPECTED.copy()
 NOT_FINITE[17, 2, 1], NOT_FINITE[41, 0, 0] = np.nan, np.inf
+LARGE = np.where(np.arange(180) < 3, 1000.0, 1.0).reshape(60, 3)  # may differ by 10
 OUTPUTS = {
     "close": (EXPECTED, EXPECTED + 1e-3 * RNG.normal(size=EXPECTED.shape)),
     "proportional": (EXPECTED, EXPECTED * 1.125),  # many elements need nearly the same tolerance
     "equal errors": (EXPECTED.round(1), EXPECTED.round(1) + 0.25),
+    "within rtol": (LARGE, LARGE + 0.005 * LARGE + (np.arange(180) == 100).reshape(60, 3)),
     "not finite": (EXPECTED, NOT_FINITE),
     "integers": (np.arange(180).reshape(60, 3) % 7, np.arange(180).reshape(60, 3) % 6),
 }

@@ -129,6 +129,16 @@ def test_predictions_that_differ_from_the_keras_model_are_counted(
         assert (found.result().predictions, found.result().changed) == (predictions, changed)
 
 
+def test_several_numbers_with_float_labels_are_no_classes():
+    assert not compare(LOGITS, LOGITS[::-1], LOGITS).result().classes
+
+
+def test_pairs_of_classes_are_listed_the_most_frequent_first():
+    found = compare(np.array([1, 0, 2, 1, 1]), np.array([0, 1, 0, 1, 0])).result()
+    pairs = [(change.before, change.after, change.count) for change in found.class_changes]
+    assert pairs == [(1, 0, 2), (0, 1, 1), (2, 0, 1)]
+
+
 def test_values_that_are_not_finite_are_counted_and_have_no_difference():
     before = np.array([[1.0], [2.0], [np.inf], [4.0]])
     found = compare(before, np.array([[np.nan], [np.inf], [np.inf], [4.5]])).result()
