@@ -23,7 +23,8 @@ class Runtime:
         recognizes: whether an existing path is of this format.
         load: takes the path of an artifact; returns a function from a signature's name and its
             inputs to its outputs. An ImportError means that the runtime is not installed.
-        package: the package of the runtime, as in `pip install package`.
+        package: the package of the runtime, as in `pip install package`; "" for the name of the
+            module that cannot be imported.
         find: takes an existing path of this format; returns the path of the artifact, such as the
             highest version in a folder. Raises GoldenCasesError if there is no artifact.
         check_path: raises ValueError for a path that the runtime cannot read.
@@ -34,7 +35,7 @@ class Runtime:
     title: str
     recognizes: Callable[[pathlib.Path], bool]
     load: Callable[[pathlib.Path], RunSignature]
-    package: str = "the runtime"
+    package: str = ""
     find: Callable[[pathlib.Path], pathlib.Path] = lambda path: path
     check_path: Callable[[pathlib.Path], object] = lambda path: None
     hashed: Collection[str] = ()
@@ -140,6 +141,7 @@ def load_artifact(path: pathlib.Path) -> RunSignature:
     try:
         return runtime.load(path)
     except ImportError as error:
+        package = runtime.package or error.name
         raise GoldenCasesError(
-            f"{path} needs {runtime.package}, which is not installed: pip install {runtime.package}"
+            f"{path} needs {package}, which is not installed: pip install {package}"
         ) from error

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import sys
 import zipfile
 
 import numpy as np
@@ -137,6 +138,12 @@ def test_a_new_format_may_be_a_folder(tmp_path, monkeypatch):
     np.save(tmp_path / "weights.npy", 2 * X)
     (changed,) = verify(tmp_path)
     assert changed.endswith("Changed files: weights.npy")
+
+
+def test_a_missing_runtime_is_named_with_its_package(copied, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
+    with pytest.raises(GoldenCasesError, match="not installed: pip install ai-edge-litert"):
+        verify(copied)
 
 
 def test_the_file_of_another_model_was_changed_and_gives_other_outputs(copied):
