@@ -122,6 +122,11 @@ def test_labels_of_several_outputs_may_be_a_tuple_or_a_dict():
         np.testing.assert_array_equal(found["y"], numbers[:count])
 
 
+def test_a_list_with_a_row_for_each_sample_has_the_labels_of_one_output():
+    (part,) = Data(SPECS, X, np.eye(10).tolist())
+    assert part.labels[0].shape == (10, 10)
+
+
 def test_the_first_samples_have_one_shape():
     assert Data(SPECS, batched(3)).first()[0].count == 10
     ragged = tf.data.Dataset.from_generator(
