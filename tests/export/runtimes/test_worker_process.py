@@ -1,4 +1,5 @@
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -148,13 +149,11 @@ def test_a_crash_is_reported_with_the_signal_and_the_error_line(tmp_path):
 
 
 def test_a_worker_that_does_not_reply_is_killed(tmp_path):
-    with (
-        start(tmp_path, timeout=2.0) as worker,
-        pytest.raises(
-            RunnerError, match=r"^the echo: the worker process did not reply within 2 s$"
-        ),
-    ):
-        worker.run({"hang": 1})
+    message = r"^the echo: the worker process did not reply within 2 s$"
+    with start(tmp_path, timeout=2.0) as worker:
+        with pytest.raises(RunnerError, match=message):
+            worker.run({"hang": 1})
+        assert worker.process.wait() == -signal.SIGKILL
 
 
 PARENT = f"""
