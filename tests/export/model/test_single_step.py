@@ -322,10 +322,10 @@ def test_a_tflite_file_stores_the_weights_once(tmp_path):
 
 
 def test_a_step_runs_in_mixed_precision(tmp_path):
-    x = inputs = keras.Input((None, 3), name="x")
-    for policy in ("mixed_float16", "mixed_bfloat16"):
-        x = keras_norm.LayerNormSimpleRNN(8, return_sequences=True, dtype=policy)(x)
-    model = keras.Model(inputs, x)
+    """NumPy has no bfloat16, so its states are the harder ones."""
+    inputs = keras.Input((None, 3), name="x")
+    layer = keras_norm.LayerNormSimpleRNN(8, dtype="mixed_bfloat16")
+    model = keras.Model(inputs, layer(inputs))
     path = export_saved_model(model, tmp_path / "model", step=True)
     report = check_quickly(model, [path], draw())
     assert report, report.failures
