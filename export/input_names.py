@@ -39,7 +39,9 @@ def valid_name(name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return the name of an input in exported files: valid, and "input" for an automatic name.
+    """Return the name of an input in exported files, or "input" if Keras chose the name.
+
+    Characters other than letters, digits and underscores become underscores.
 
     Args:
         name: the name of the input in Keras.
@@ -50,8 +52,8 @@ def file_name(name: str) -> str:
 def with_file_names(inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Value]:
     """Replace the names of inputs in Keras by their names in exported files.
 
-    A name stays if it is in `names`, or if its name in files is not, or is the name of another
-    input too.
+    A name does not change if it is in `names`. It does not change either if its name in files is
+    not in `names`, or is also the name of another input.
 
     Args:
         inputs: inputs by either name.

@@ -173,7 +173,7 @@ def _require_folder(folder: pathlib.Path, option: str) -> None:
 
 
 def _require_export_options(args: argparse.Namespace) -> None:
-    """Require known formats, options that one of them has, and options that combine."""
+    """Require known formats, options that a chosen format has, and options that combine."""
     formats = known_formats()
     for name in args.format:
         if name not in formats:
@@ -194,7 +194,7 @@ def _require_export_options(args: argparse.Namespace) -> None:
         )
     with_signature = all("signature" in formats[name].options for name in args.format)
     if args.signature and args.step is False and with_signature:
-        raise ValueError("--signature step excludes --no-step. Leave one of them out.")
+        raise ValueError("--signature step excludes --no-step. Remove one of the two options.")
 
 
 def _require_new_artifacts(args: argparse.Namespace) -> None:

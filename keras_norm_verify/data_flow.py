@@ -38,7 +38,7 @@ def nodes_with_functions(graph: MetaGraph) -> Iterator[tuple[Function, Node]]:
 
 
 def unit_of(function: Function, node: Node) -> Unit:
-    """Return what runs as a whole: the function of a node, or the node outside functions."""
+    """Return the function that contains a node, or the node itself if it is outside functions."""
     return (function.signature.name, "") if function else ("", node.name)
 
 
@@ -221,7 +221,7 @@ def data_input(node: Node, index: int) -> str:
 
 
 def _resource(handle: Node) -> bytes:
-    """Return the name under which the variable of a handle is shared."""
+    """Return the `shared_name` of a VarHandleOp: operations with one name share one variable."""
     name = handle.attr.get("shared_name")
     return (name.s if name else b"") or handle.name.encode()
 

@@ -70,7 +70,10 @@ def assert_consistent(
             )
     if unknown := set(options) - set(inspect.signature(check).parameters):
         names = ", ".join(sorted(unknown))
-        raise TypeError(f"assert_consistent passes its options to check, which has no {names}.")
+        raise TypeError(
+            f"assert_consistent passes its options to check. Received options that check does not "
+            f"have: {names}. Remove them."
+        )
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for name, export_options in chosen.items():

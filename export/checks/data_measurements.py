@@ -1,4 +1,4 @@
-"""The measurements of a check over all data, updated batch after batch."""
+"""Hold the measurements of a check on all samples of the data, updated after each batch."""
 
 import dataclasses
 
@@ -11,11 +11,11 @@ from keras_norm.typing import Array
 
 @dataclasses.dataclass
 class ArtifactMeasurements:
-    """Measurements of one exported file in one runtime, over all data.
+    """Differences of one exported file from the Keras model, on all samples of the data.
 
     Attributes:
         outputs: differences between each output and the output of the Keras model, by name.
-        changes: predictions of each output that differ from the Keras model, by name.
+        changes: the predictions that differ from the Keras model's predictions, by output name.
         error: the reason why the artifact could not be run, or None.
     """
 
@@ -32,11 +32,11 @@ class ArtifactMeasurements:
 
 @dataclasses.dataclass
 class DataMeasurements:
-    """All measurements of a check over all data.
+    """Measurements of the Keras model and of all artifacts, on all samples of the data.
 
     Attributes:
         samples: number of samples.
-        timesteps: most timesteps that a recurrent layer ran; 1 without a recurrent layer.
+        timesteps: largest number of timesteps of a recurrent layer; 1 without a recurrent layer.
         scales: largest absolute value of each output of the Keras model, by name.
         first_rows: the first row of each output of the Keras model, (1, ...) by name.
         varying: names of the outputs that are not equal for all samples.

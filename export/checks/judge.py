@@ -1,4 +1,4 @@
-"""Compare recorded outputs with the outputs of the Keras model, by the tolerances of a check."""
+"""Compare outputs of artifacts with the outputs of the Keras model, within tolerances."""
 
 import dataclasses
 import functools

@@ -151,8 +151,8 @@ def _not_finite(found: Measurement) -> str | None:
     if found.nan_actual:
         return f"NaN in {found.nan_actual} of {found.count} actual values"
     if found.infinite:
-        one_sided = f"{found.infinite} of {found.count} values"
-        return f"infinity in only the expected or only the actual output, in {one_sided}"
+        infinite = f"{found.infinite} of {found.count} values"
+        return f"{infinite} are infinite in only one of the two outputs (expected and actual)"
     return None
 
 

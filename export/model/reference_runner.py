@@ -13,9 +13,10 @@ from keras_norm.export.model.keras_runner import KerasRunner, layer_outputs
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# Models of this process that were trained in another process, on another backend. The value is the
-# name of that backend, such as "jax", and a function that calls a method of the model's
-# `KerasRunner` in that process: its arguments are the method's name and the method's arguments.
+# The key is a model on TensorFlow in this process: a copy of a model that another process trained
+# on another backend. The value is the name of that backend, such as "jax", and a function that
+# calls a method of the `KerasRunner` in the other process. The function takes the name and the
+# arguments of the method.
 TRAINED: weakref.WeakKeyDictionary[keras.Model, tuple[str, Callable[..., Any]]] = (
     weakref.WeakKeyDictionary()
 )

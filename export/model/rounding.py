@@ -20,8 +20,8 @@ from keras_norm.typing import Array, Arrays, Config
 # A difference of up to 4 times the measured rounding error is accepted. Only the rounding
 # error of the Keras model is measured, and an exported file rounds differently.
 MAGNIFIED = 4.0
-# Rounding excuses a difference of at most 5% of an output's largest absolute value. A larger
-# difference fails even if rounding causes it: a check that accepts it proves nothing.
+# A difference that rounding causes passes only up to 5% of an output's largest absolute value. A
+# check that accepts a larger difference would also accept wrong outputs.
 MOST = 5e-2
 # Number of random perturbations of the weights. After a single perturbation the outputs can be near
 # the float64 outputs by chance.

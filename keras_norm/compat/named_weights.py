@@ -23,11 +23,11 @@ QUANTIZED_DTYPE = re.compile(r"q?u?int|bool|float")
 
 @dataclasses.dataclass(frozen=True)
 class Assignment:
-    """A variable of a layer, and the entries of the other library that determine its value.
+    """A variable of a Keras layer, and the weights of another library that determine its value.
 
     Args:
         variable: the variable.
-        entries: the shape of each entry, by its name. It may be empty.
+        entries: the shape of each weight of the other library, by its name. It may be empty.
         value: a function of the entries, as arrays in the order of `entries`.
     """
 
@@ -100,7 +100,7 @@ def _flatten(weights: Mapping[str, TensorLike], separator: str) -> Iterator[tupl
 
 
 def unique_entries(pairs: Iterable[tuple[str, TensorLike]]) -> dict[str, TensorLike]:
-    """Collect entries by name.
+    """Return a dict of (name, entry) pairs, and require that every name occurs once.
 
     Raises:
         ValueError: two entries have one name.
@@ -110,7 +110,7 @@ def unique_entries(pairs: Iterable[tuple[str, TensorLike]]) -> dict[str, TensorL
         if name in entries:
             raise ValueError(
                 f"Two entries of the weights have the name '{name}', for example one in a nested "
-                "dict, and one with the whole name as its key. Leave one of them out."
+                "dict, and one with the whole name as its key. Remove one of the two entries."
             )
         entries[name] = entry
     return entries

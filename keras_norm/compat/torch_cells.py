@@ -144,8 +144,8 @@ def _require_all_cells(
     deeper = Parameters(entries, path, len(layers))
     if "weight_ih" in deeper:
         raise ValueError(
-            f"'{deeper['weight_ih']}' is a weight of layer {len(layers)}, counted from 0, and the "
-            f"last layer is {describe(layers[-1])}. Pass a list of as many layers as num_layers."
+            f"'{deeper['weight_ih']}' is a weight of layer {len(layers)}, counted from 0. Received "
+            f"no layer after {describe(layers[-1])}. Pass a list of num_layers layers."
         )
 
 

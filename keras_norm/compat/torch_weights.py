@@ -23,7 +23,8 @@ Layers: TypeAlias = keras.layers.Layer | Sequence[keras.layers.Layer]
 CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
 RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional, *CELLS)
 COUNT = "num_batches_tracked"
-# The modules of layers without recurrence, and options that compute their equations.
+# The PyTorch module of each Keras layer without a recurrence, and the arguments of the Keras layer
+# that the module's equation requires. The `epsilon` that the user passes replaces None.
 MODULES: dict[type[keras.layers.Layer], tuple[str, Config]] = {
     keras.layers.Dense: ("nn.Linear", {}),
     keras.layers.Embedding: ("nn.Embedding", {}),

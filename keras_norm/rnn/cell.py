@@ -224,7 +224,7 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
         return self.activation is tanh and getattr(self, "recurrent_activation", sigmoid) is sigmoid
 
     def activate(self, z: Tensor, kinds: Sequence[str]) -> Tensors:
-        """Activate gates, one after the other.
+        """Apply the activations of the cell to the pre-activations of its gates.
 
         Args:
             z: pre-activations, a list of gates, or all gates side by side.

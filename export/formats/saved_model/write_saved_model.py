@@ -101,7 +101,7 @@ def require_functions(signatures: Mapping[str, SignatureFunction]) -> None:
         # TensorFlow reserves names that begin with two underscores.
         if not isinstance(name, str) or not name or name.startswith("__"):
             raise ValueError(
-                "the names of signatures must be texts that do not begin with two underscores; "
+                "the names of signatures must be strings that do not begin with two underscores; "
                 f"received {name!r}"
             )
         if isinstance(function, RemoteFunction):

@@ -188,7 +188,7 @@ def _describe_error(result: OutputComparison) -> str:
         )
         return f'output "{result.output}" of the quantized file: {problem}'
     return (
-        f'output "{result.output}" of the quantized file has the error {result.rms:.3g} (root mean '
-        f"square) on the samples, and the standard deviation {result.atol / USEFUL:.3g} over the "
-        "samples"
+        f'output "{result.output}" of the quantized file has an error of {result.rms:.3g} (root '
+        "mean square) on the samples; the output of the Keras model has a standard deviation of "
+        f"{result.atol / USEFUL:.3g}"
     )

@@ -106,7 +106,7 @@ def read_graph(path: pathlib.Path) -> TFLiteGraph:
 
 
 def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
-    """Return the range of each input that a file rounds to integers; other values are clipped.
+    """Return the range of each input that a file quantizes; values outside it are clipped.
 
     Args:
         path: a .tflite file.

@@ -1,4 +1,4 @@
-"""Products with a kernel under a norm, and their gradients with few passes over wide arrays."""
+"""Multiply inputs by a kernel whose product is normalized, and compute the gradients fast."""
 
 from typing import NamedTuple
 
@@ -17,11 +17,12 @@ GRAM_RATIO = 3
 
 
 class Product(NamedTuple):
-    """The product a = x W of inputs with a kernel, whose columns form groups with a norm each.
+    """The product a = x W of inputs and a kernel. Each group of its columns has its own norm.
 
     The gradient through a `SampleNorm` of many columns needs neither a nor its gradient, which are
-    wide. For LayerNorm the rows of W have zero mean, so the rows of a have zero mean too, and it is
-    an RMSNorm. With r of the norm, dy the gradient of the normalized group, and n columns::
+    wide. For LayerNorm the rows of W have zero mean. So the rows of a have zero mean too, and the
+    LayerNorm equals an RMSNorm. Let r be the `r` of `SampleNorm`, dy the gradient of the
+    normalized group, and n the number of columns. Then::
 
         e = (gamma dy) W^T        w = s r^3 (x . e) / n        G = W W^T
         dx = r e - w x G

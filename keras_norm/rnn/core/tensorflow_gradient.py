@@ -88,8 +88,8 @@ def run(
         # an array without rows.
         steps = tf.where(k * rows < batch, time, tf.minimum(time, 1))
         inputs = Inputs(of_xs[k], of_states[k], weights)
-        # In training the outputs cost nothing: they are residuals. With them, the layers of a stack
-        # have the same programs, whether they return sequences or not.
+        # In training, always return the output sequence: it is a residual anyway. So layers with
+        # return_sequences=True and layers with return_sequences=False share one compiled function.
         settings = recurrence, training or return_sequences, training
         results.append(_run_part(*settings, steps, inputs, of_constants[k]))
     outputs, of_last, statistics = zip(*results, strict=True)

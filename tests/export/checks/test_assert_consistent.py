@@ -66,5 +66,5 @@ def test_an_option_that_no_exporter_has_raises(model):
 def test_an_option_that_the_check_does_not_have_raises_before_the_exports(model, monkeypatch):
     module = "keras_norm.export.checks.assert_consistent"
     monkeypatch.setattr(f"{module}.FORMATS", {"tflite": None})
-    with pytest.raises(TypeError, match="to check, which has no tolerance"):
+    with pytest.raises(TypeError, match="check does not have: tolerance"):
         assert_consistent(model, DATA, formats=["tflite"], tolerance=1.0)

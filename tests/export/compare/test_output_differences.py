@@ -29,7 +29,7 @@ NAN, INF = np.nan, np.inf
         (np.zeros(3), np.full(3, 0.2), (0.0, 0.1), None),
         (np.array([2.0]), np.array([2.5]), (0.25, 0.0), True),
         (np.array([INF, -INF]), np.array([INF, -INF]), (0.0, 0.0), True),
-        (np.zeros(2), np.array([0.0, INF]), (0.0, 1e9), "infinity in only the expected or only"),
+        (np.zeros(2), np.array([0.0, INF]), (0.0, 1e9), "infinite in only one of the two outputs"),
         (np.array([0.0, NAN]), np.zeros(2), (0.0, 1e9), "NaN in 1 of 2 expected values"),
         (np.zeros(2), np.array([0.0, NAN]), (0.0, 1e9), "NaN in 1 of 2 actual values"),
         (np.array([0.0, NAN]), np.array([0.0, NAN]), (0.0, 1e9), "NaN in 1 of 2 expected values"),

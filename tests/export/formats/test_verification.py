@@ -28,7 +28,7 @@ def reference(*outputs):
         ([1.0, 2.0], None, "wrong shape"),
         (None, "int8", "missing output"),
         ([1.0, 2.0, 3.0], None, "NaN in 1 of 3 expected values"),
-        ([1.0, np.inf, NAN], "int8", "infinity in only the expected or only the actual output"),
+        ([1.0, np.inf, NAN], "int8", "infinite in only one of the two outputs"),
     ],
 )
 def test_a_difference_is_described(got, quantize, message):

@@ -128,9 +128,9 @@ def fails(inputs):
     ("signatures", "message"),
     [
         ([dict], "signatures must be a dict of functions by name; received list"),
-        ({3: dict}, "must be texts that do not begin with two underscores; received 3"),
-        ({"": dict}, "must be texts that do not begin with two underscores; received ''"),
-        ({"__saved_model_init_op": dict}, "must be texts that do not begin with two underscores"),
+        ({3: dict}, "must be strings that do not begin with two underscores; received 3"),
+        ({"": dict}, "must be strings that do not begin with two underscores; received ''"),
+        ({"__saved_model_init_op": dict}, "must be strings that do not begin with two underscores"),
         ({"a": 5}, 'the signature "a" must be a function; received 5'),
         (
             {"a": fails},
