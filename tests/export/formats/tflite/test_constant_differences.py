@@ -76,6 +76,8 @@ def test_files_with_another_share_of_operations_in_float32_are_compared(
     file, products = read_graph(quantized_step("int8")), read_graph(path)
     assert file.operations != products.operations
     assert status(reader, file, products) == "pass"
+    # The products of the second file compute in integers too.
+    assert {c.dtype for c in products.constants if c.values.shape == (64, 64)} == {"int8"}
 
 
 def test_the_range_of_an_input_comes_from_the_samples(data, quantized_step):
