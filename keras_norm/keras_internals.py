@@ -29,7 +29,7 @@ OVERRIDDEN = {
     "_maybe_config_dropout_masks": ["cell", "input_sequence", "input_state"],
 }
 
-# Method of a functional model that refuses inputs of another shape than the model's static shape.
+# Method of a functional model that rejects inputs whose shape differs from the static shape.
 SHAPE_CHECK = "_assert_input_compatibility"
 
 # Worker scripts of `export.formats`, with the private name of TensorFlow that each script uses. The

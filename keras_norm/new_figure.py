@@ -6,7 +6,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colors that color-blind people can distinguish: those of Okabe and Ito without yellow and black.
+# Colors that color-blind people can distinguish: the palette of Okabe and Ito without yellow and
+# black.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 

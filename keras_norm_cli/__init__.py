@@ -1,7 +1,7 @@
-"""The command line `keras-norm`: parses the arguments, runs a command and prints its errors.
+"""The command line `keras-norm`: parse the arguments, run a command and print its errors.
 
-The command is not part of the package keras_norm, because an import of keras_norm loads TensorFlow.
-That takes seconds and writes to the terminal, and `--help` does not need it.
+The command is not part of the package keras_norm, because `import keras_norm` loads TensorFlow.
+This import takes seconds and writes to the terminal, and `--help` does not need TensorFlow.
 """
 
 import argparse

@@ -40,8 +40,8 @@ def quiet_native_logs() -> Iterator[None]:
 
     Both libraries write to file descriptor 2 at any log level. If an exception other than an
     interrupt leaves the block, the hidden logs are printed above its traceback. Warnings of
-    keras_norm are printed to the terminal: those of its logger, and those of `warnings` about the
-    arguments of a command.
+    keras_norm are printed to the terminal: the warnings of its logger, and the warnings of the
+    module `warnings` about the arguments of a command.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     sys.stderr.flush()

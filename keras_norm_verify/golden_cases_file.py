@@ -89,7 +89,7 @@ def _parse_case(k: int, fields: dict[str, Json], arrays: Arrays) -> GoldenCase:
     for part in ("inputs", "expected"):
         fields[part] = {name: arrays[f"{k}/{part}/{name}"] for name in fields[part]}
         for name, array in fields[part].items():
-            problem = f"case {k}: '{printable(name)}' is no array of numbers or bytes"
+            problem = f"case {k}: '{printable(name)}' is not an array of numbers or bytes"
             _require(array.dtype.kind in "biufS", problem)
     case = _make(GoldenCase, fields, f"case {k}")
     for name in case.expected:

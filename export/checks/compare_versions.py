@@ -34,7 +34,7 @@ def compare_versions(
     labels: DataLike = None,
     batch_size: int = LARGE_BATCH,
 ) -> VersionReport:
-    """Compare the predictions of new versions of a model with those of an old version.
+    """Compare the predictions of new versions of a model with the predictions of an old version.
 
     The versions are expected to differ, so no difference is a failure. Use
     `keras_norm.export.check` to test whether a file computes the outputs of its model.

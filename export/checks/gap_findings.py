@@ -10,8 +10,8 @@ change that:
 - The outputs of a model without batch normalization must not depend on the mode.
 
 Outputs that differ although the statistics agree need no advice: training mode uses the statistics
-of each batch, inference mode those of all batches. If `max_gap` is exceeded, the check fails, and
-the statistics are named as causes in any case.
+of each batch, and inference mode uses the statistics of all batches. If `max_gap` is exceeded, the
+check fails, and the statistics are named as causes in any case.
 """
 
 import math

@@ -36,7 +36,7 @@ class Judge:
         atol: absolute tolerance that the user gave, or None.
 
     Attributes:
-        expected: the expected outputs. Their scales and timesteps include those of all data.
+        expected: the expected outputs. Their scales and timesteps include all samples of the data.
         rounding: the rounding errors of the Keras model.
 
     Raises:
@@ -147,8 +147,8 @@ class Judge:
         """Yield a note for each output with a unit (last axis) that varies less than the tolerance.
 
         An error of such a unit passes. A much larger unit in the output sets the tolerance: for
-        example, a price beside a rate. The tolerance is that of float32, or of the Keras model's
-        precision if that is coarser, and not the coarser tolerance of a quantized file.
+        example, a price beside a rate. The tolerance is the tolerance for float32, or for the Keras
+        model's precision if it is coarser. The coarser tolerance of a quantized file is not used.
         """
         allowed = self.tolerance("float32").atol
         for name, first in self.expected.cases[0].outputs.items():

@@ -72,8 +72,9 @@ class Plan:
         Args:
             one_by_one: whether every timestep is compared, for a single-step file. The samples are
                 then repeated for many timesteps, and each sequence starts from zero states. The
-                expected outputs are those of the step at every timestep, also if the model returns
-                the last timestep only. Else they are those of the model for whole sequences.
+                expected outputs are the outputs of the step at every timestep, also if the model
+                returns the last timestep only. Else they are the model's outputs for whole
+                sequences.
 
         Raises:
             StreamingError: the model cannot have a step signature.

@@ -86,7 +86,7 @@ class PredictionChanges:
             counts.add(*predicted, difference, labels, axis_names(old.ndim, source), rows)
 
     def _find_rules(self, before: Array, labels: Array | None) -> tuple[str, ...]:
-        """Return the rule for predictions; two rules if it depends on all data which one holds."""
+        """Return the rule for predictions, or two rules if the choice depends on all data."""
         if kind_of(before) != "float":
             return (VALUE,)
         if labels is not None and labels.dtype.kind != "f":
@@ -103,10 +103,10 @@ class PredictionChanges:
 
     @property
     def are_classes(self) -> bool:
-        """Whether the predictions are classes for certain.
+        """Whether it is certain that the predictions are classes.
 
-        Without integer labels, several floats on the last axis may be numbers, unless they are a
-        probability distribution.
+        It is uncertain for several floats on the last axis without integer labels: the floats may
+        be numbers, unless they are a probability distribution.
         """
         certain = self._rule != LARGEST or self._metric == "accuracy" or self._distribution
         return certain and self._counts[self._rule].are_classes

@@ -24,7 +24,7 @@ TOLERANCES = {
     "float64": 1e-9,
 }
 # Precisions of quantized files, if the Keras model has more bits. The outputs of such a file
-# approximate the outputs of the model; those of any other file equal them within rounding.
+# approximate the outputs of the model. A file that is not quantized equals them within rounding.
 QUANTIZED = ("int8", "bfloat16", "float16")
 # In a quantized file without float outputs, up to a quarter of an output's integers may differ from
 # the Keras model, because a rounded weight can change an argmax. One integer may always differ.

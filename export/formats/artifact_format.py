@@ -71,7 +71,7 @@ class Format:
         stored_weights: takes a path; returns all arrays that the artifact stores as variables. None
             if the format stores weights among other constants.
         compare_constants: takes the Keras model, a path and samples by input name; compares the
-            constants of a quantized file with those of a new export of the model. Returns the
+            constants of a quantized file with the constants of a new export. Returns the
             differences, or the reason why there are none. None if the format is never quantized.
         input_ranges: takes a path; returns the range of each input that the file rounds to
             integers, by input name.

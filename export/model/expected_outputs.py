@@ -147,7 +147,7 @@ def expected_for_check(
 
 
 def measure_expected(model: keras.Model, cases: Sequence[Case], **fields: Any) -> Expected:
-    """Add to test inputs with outputs the precision, depth, timesteps and scales of the model.
+    """Measure the precision, depth, timesteps and output scales of a model on test inputs.
 
     Args:
         model: a functional or a built sequential model.

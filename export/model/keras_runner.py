@@ -137,8 +137,8 @@ def layer_outputs(model: keras.Model, inputs: Arrays) -> dict[str, list[Array]]:
     """
     nodes = nodes_in_order(model)
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
-    # JAX compiles each operation of an eager call: to compile the model is faster. On TensorFlow a
-    # single eager call is faster.
+    # On JAX a compiled call is faster, because JAX compiles each operation of an eager call. On
+    # TensorFlow a single eager call is faster.
     every.run_eagerly = keras.backend.backend() == "tensorflow"
     tensors = [inputs[name] for name in signature.input_specs(model)]
     with _full_precision():

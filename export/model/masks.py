@@ -16,7 +16,7 @@ def mask_fills(model: keras.Model) -> dict[str, float]:
     An input is masked if it feeds a `Masking` layer or an `Embedding` with mask_zero=True. If an
     input is the `mask` argument of a layer, its fill value is 0 (False). In that case 0 is also the
     fill value of every input from which the layer's own input is computed. Inputs without a time
-    axis are left out, and inputs of texts: a layer masks the ids that it computes of the texts.
+    axis and text inputs have no fill value: a layer computes ids from the texts and masks the ids.
 
     Args:
         model: a functional or Sequential model.

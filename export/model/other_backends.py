@@ -39,15 +39,15 @@ sys.path[:] = connection.recv()
 from keras_norm.export.model.tensorflow_process import main
 main(connection)
 """
-# Seconds that the child process has for its cleanup after an interrupt, twice. The command line
-# gives an interrupted cleanup 5 seconds.
+# Seconds that the child process has for its cleanup after each of two interrupts. The sum is less
+# than the 5 seconds that the command line allows for an interrupted cleanup.
 CLEANUP = 2.0
 
 
 def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Decorate a function of Keras models that needs the TensorFlow backend.
 
-    On TensorFlow, or without a Keras model among the arguments, the function runs as it is. On
+    On TensorFlow, or without a Keras model among the arguments, the function runs unchanged. On
     another backend it runs in a child process with the TensorFlow backend:
 
     - Each model is saved, and loaded in the child process.

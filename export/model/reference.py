@@ -56,7 +56,7 @@ class Reference:
         suspect: str = WRONG_CONVERSION,
         cases: Sequence[Case] | None = None,
     ) -> list[Arrays]:
-        """Run a function on the test inputs, and compare its outputs with those of the Keras model.
+        """Run a function on the test inputs, and compare its outputs with the Keras model.
 
         Args:
             run: the function, from inputs by name to outputs by name. Outputs that the
@@ -157,9 +157,9 @@ class Reference:
         case.atol[result.output] = result.atol
 
     def _find_other_layer(self, inputs: Arrays) -> str | None:
-        """Describe the first layer that computes other outputs on TensorFlow, or return None.
+        """Describe the first layer whose outputs differ between TensorFlow and another backend.
 
-        Without such a layer, or if TensorFlow trained the model, the result is None.
+        Return None if no layer differs, or if TensorFlow trained the model.
         """
         if self.model not in TRAINED:
             return None

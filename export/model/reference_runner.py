@@ -54,7 +54,9 @@ class TrainedRunner(Runner):
         return dict(self._call("variable_digests"))
 
     def find_other_layer(self, inputs: Arrays, share: float) -> str | None:
-        """Return the name of the first layer that computes other outputs on TensorFlow, or None.
+        """Return the name of the first layer whose outputs on TensorFlow differ, or None.
+
+        The outputs are compared with the outputs on the backend that trained the model.
 
         Args:
             inputs: arrays by input name.

@@ -42,7 +42,7 @@ class Rounding:
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
-        # The errors by id of the inputs. The inputs are stored too, so that no id repeats.
+        # The rounding errors by id(inputs). The inputs are stored too, so that no id repeats.
         self._known: dict[int, tuple[Arrays, dict[str, float]]] = {}
 
     def errors(self, case: Case) -> dict[str, float]:

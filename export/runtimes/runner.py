@@ -92,7 +92,7 @@ def convert_inputs(
     """Check the inputs against their specs, and convert them to the required types.
 
     Args:
-        inputs: name -> array. The names may also be those of a Keras model, such as "Text in".
+        inputs: name -> array. The names may also be the names in a Keras model, such as "Text in".
         specs: input name -> the required shape and type.
         who: name of the model or runner that takes the inputs, for messages.
 

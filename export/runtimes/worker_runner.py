@@ -23,8 +23,8 @@ class WorkerRunner(Runner):
         path: the file or folder to run.
         signature_name: name of the signature to run.
         timeout: seconds that loading or one run may take.
-        worker: a process from `start`, or the process of another runner of this class, which can
-            then run no more. None starts a process.
+        worker: a process from `start`, or the process of another runner of this class. The other
+            runner cannot run afterwards. None starts a process.
 
     Raises:
         RunnerError: the artifact is missing, damaged or of another format.

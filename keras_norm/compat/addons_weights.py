@@ -37,7 +37,7 @@ def load_addons_weights(
     is 1e-3. So the equivalent layer is
     `NormLSTM(units, norm=LayerNormalization(epsilon=1e-3), normalize_carry=True)`. Create it for
     every `RNN(LayerNormLSTMCell(units))`, also inside `Bidirectional`, and its cell for every cell
-    of a list. Other layers are those of the old model.
+    of a list. Other layers are the same as in the old model.
 
     Args:
         layer: a built model with the layers of the old model, or one layer or cell.

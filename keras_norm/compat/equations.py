@@ -80,7 +80,7 @@ def require_forward(layer: keras.layers.Layer) -> None:
     """Raise a ValueError if a recurrent layer reads sequences backwards."""
     if getattr(layer, "go_backwards", False):
         raise ValueError(
-            f"{describe(layer)} reads sequences backwards, and the weights are those of a layer "
+            f"{describe(layer)} reads sequences backwards, and the weights belong to a layer "
             "that reads them forwards. Create it with go_backwards=False."
         )
 

@@ -70,7 +70,7 @@ def load_flax_weights(
 
     Args:
         layers: built layers by the names of their modules, such as {"encoder/lstm": layer}; or one
-            layer, if `weights` are those of one module.
+            layer, if `weights` belong to one module.
         weights: variables of a linen module ({"params": ..., "batch_stats": ...}, or only the
             params), `nnx.state(module)`, or a .safetensors or .npz file of names such as
             "encoder/lstm/hi/kernel" or "encoder.lstm.hi.kernel".

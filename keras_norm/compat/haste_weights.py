@@ -49,7 +49,7 @@ def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str 
 
     Raises:
         TypeError: the layer is of a custom class.
-        ValueError: the weights are those of haste's LayerNormGRU, which normalizes all gates
+        ValueError: the weights belong to haste's LayerNormGRU, which normalizes all gates
             together; the layer is not built or computes other equations; an entry is missing, has
             another shape or is transposed, or is not of a LayerNormLSTM.
 

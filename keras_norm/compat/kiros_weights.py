@@ -46,7 +46,7 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
         layer: a built `NormLSTM` or `NormGRU`, or its cell, with `BiasedLayerNormalization` in the
             kernel norms, `LayerNormalization` in the other slots, and epsilon=1e-5; or a Keras LSTM
             or GRU for the layers without norms.
-        weights: arrays by name, or the .npz file, such as that of skip-thoughts.
+        weights: arrays by name, or the .npz file, such as the file of skip-thoughts.
         prefix: beginning of the names of the layer's arrays, such as `encoder_`. Other arrays are
             ignored.
 
@@ -74,7 +74,7 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
             "layer.forward_layer."
         )
     cell = recurrent_cell(layer)
-    # The arrays of "encoder_r_" belong to another layer than those of "encoder_".
+    # The arrays of "encoder_r_" and the arrays of "encoder_" belong to different layers.
     entries = {
         name: entry
         for name, entry in named_entries(weights, "_", prefix).items()

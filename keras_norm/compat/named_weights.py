@@ -182,13 +182,13 @@ def _require_one_source(assignments: Sequence[Assignment]) -> None:
         if id(variable) in sources:
             raise ValueError(
                 f"The variable '{variable.path}' would get its value from {sources[id(variable)]} "
-                f"and from {names}. Give each module a layer of its own."
+                f"and from {names}. Give each module its own layer."
             )
         sources[id(variable)] = names
 
 
 def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> None:
-    """Raise a ValueError if an entry is no array of floating-point numbers.
+    """Raise a ValueError if an entry is not an array of floating-point numbers.
 
     An integer variable, such as a count of updates, takes integers too.
     """
@@ -200,7 +200,7 @@ def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> N
             f"The entry '{name}' is not an array: {error}. Check the program that wrote the "
             "weights."
         ) from error
-    # The dtypes of NumPy and TensorFlow have names, and those of PyTorch are texts.
+    # Dtypes of NumPy and TensorFlow have names. Dtypes of PyTorch become names as strings.
     kind = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
     if kind in FLOATS or ("int" in variable.dtype and "int" in kind):
         return

@@ -75,7 +75,7 @@ class Parameters:
         self, entries: Mapping[str, TensorLike], path: str, layer: int = 0, direction: int = 0
     ) -> None:
         self.entries = entries
-        # A name without the index of a layer or a direction is that of the only one.
+        # A name without the index of a layer or a direction belongs to the only layer or direction.
         usable = [
             path + name
             for name in NAMES

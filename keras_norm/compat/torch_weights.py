@@ -80,8 +80,8 @@ def load_torch_weights(
     nn.Linear, nn.Embedding                   Dense, Embedding
     ========================================= ==================================================
 
-    The LayerNorm LSTM cell of TorchScript and NeMo carries the normalized c. Its equations are
-    those of `NormLSTM(units, norm=LayerNormalization(epsilon=1e-5), normalize_carry=True)`.
+    The LayerNorm LSTM cell of TorchScript and NeMo carries the normalized c. It has the
+    equations of `NormLSTM(units, norm=LayerNormalization(epsilon=1e-5), normalize_carry=True)`.
 
     Args:
         layers: a built layer; a list of layers for a module with `num_layers`; or, for a whole

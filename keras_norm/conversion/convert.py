@@ -110,8 +110,8 @@ def convert(
 def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
     """Replace the layers of keras_norm by Keras layers that compute equal outputs.
 
-    A recurrent layer with a norm inside has no such Keras layer, and stays as it is. So does an
-    RMSNormalization that passes a mask on, because Keras' layer drops the mask.
+    A recurrent layer with a norm inside does not change, because Keras has no equal layer. An
+    RMSNormalization that passes a mask on does not change, because Keras' layer drops the mask.
 
     Args:
         model: a built model that Keras can rebuild from its config. It is not changed.

@@ -90,7 +90,7 @@ def copy_compile_settings(model: keras.Model, converted: keras.Model) -> None:
     """Compile the converted model as the original model; the optimizer starts anew.
 
     Raises:
-        ValueError: the settings cannot be copied, for example those of an unregistered loss.
+        ValueError: the settings cannot be copied, for example an unregistered loss.
     """
     if not model.compiled:
         return

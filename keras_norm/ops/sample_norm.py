@@ -100,8 +100,8 @@ class SampleNorm:
 def row_mean(x: Tensor) -> Tensor:
     """Compute the mean over the last axis, which keeps size 1.
 
-    TensorFlow's XLA compiler adds the elements of a row one after the other, but those of a matrix
-    product side by side. So there the mean of the rows of a matrix is a product with ones. XLA
+    XLA on TensorFlow adds the elements of a row one after the other, but the elements of a matrix
+    product in parallel. So on TensorFlow the mean of a row is a product with ones. XLA
     unrolls the product, so that its compile time grows with the number of columns. The rows are
     therefore folded to the largest divisor of their length in `COLUMNS`. Rows without such a
     divisor are not folded: sums of few columns compile and run more slowly than the product.

@@ -58,7 +58,7 @@ def recurrence_of(
         for slot, width in slots.items():
             norm = norms.get(slot)
             if center_kernel and isinstance(norm, SampleNorm):
-                # The rows of the kernel have zero mean, and so have those of the product.
+                # The rows of the kernel have zero mean, so the rows of the product have zero mean.
                 norm = dataclasses.replace(norm, center=False)
             described.append(Slot(slot, width, norm))
         return tuple(described)
@@ -84,8 +84,8 @@ def run(
 ) -> Results:
     """Run a cell over sequences; arguments and results as for `loop.run`.
 
-    Everything before and after the recurrence, such as the transposition of the inputs, is left to
-    the gradient that the backend derives.
+    The backend derives the gradient of the operations before and after the recurrence, such as the
+    transposition of the inputs.
     """
     dtype, layers = statistics_dtype(cell.compute_dtype), cell.slot_layers()
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
@@ -176,7 +176,7 @@ def _is_supported(norm: Norm | None) -> bool:
 
 
 def _agree(cls: type, name: str, others: tuple[str, ...]) -> bool:
-    """Return whether no subclass of the class that defines `name` overrides another method."""
+    """Return whether no subclass overrides one of `others` without overriding `name` too."""
 
     def owner(method: str) -> type:
         return next((c for c in cls.__mro__ if method in vars(c)), object)

@@ -69,8 +69,8 @@ class NormRNN(keras.layers.RNN):
         super().__init__(cell, **kwargs)
         # Set supports_masking to True: keras.layers.RNN sets it to False from Keras 3.16 on.
         self.supports_masking = True
-        # torch.compile takes minutes for the loop over time. A model that was compiled on JAX asks
-        # for it: its file has jit_compile=True.
+        # torch.compile takes minutes for the loop over time. The file of a model that was compiled
+        # on JAX has jit_compile=True, so PyTorch would use torch.compile.
         self.supports_jit = keras.backend.backend() != "torch"
         self.compiled = compiled
         # The cell's timestep counter is a state of the cell, but not a state of the layer.

@@ -67,7 +67,7 @@ class Padding(Property[PaddedOutputs]):
         return f"with {PADDING} masked timesteps on the {self.side}, {worst.description}"
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return advice on padding; None if the model loses a mask, which has advice of its own."""
+        """Return advice on padding; None if the model loses a mask: `Masks` gives advice."""
         return None if subject.property(Masks.name) else super().advise(result, subject)
 
     @property

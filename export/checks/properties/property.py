@@ -87,7 +87,7 @@ class Property(abc.ABC, Generic[Measured]):
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return advice for the user on a result, or None if the result needs no advice.
 
-        Override it if the advice depends on other results, such as those of other properties.
+        Override it if the advice depends on other results, such as the results of other properties.
 
         Args:
             result: the result of this property.

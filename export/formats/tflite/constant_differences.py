@@ -1,4 +1,4 @@
-"""Compare the constants of a quantized TFLite file with those of a new export of the model."""
+"""Compare the constants of a quantized TFLite file with the constants of a new export."""
 
 import pathlib
 import tempfile

@@ -21,7 +21,7 @@ DTYPES = ("float16", "float32", "int8", "int16", "int32", "int64")
 # Rounding of a float32 constant, relative to its largest value. The exporter computes constants
 # from the weights, and another processor may round these computations in another way.
 COMPUTED = 2.0**-20
-# The same in a file that computes in integers: the constant may be an 8-bit constant in float32.
+# Rounding of a float32 constant in a file that computes in integers: it may be rounded to 8 bits.
 EIGHT_BIT_ROUNDING = 1 / 254
 
 

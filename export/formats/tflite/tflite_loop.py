@@ -34,8 +34,8 @@ def scan_for_tflite(
 
     TFLite copies the whole output of a loop in every iteration. So an inner loop writes the ys of
     `BLOCK` timesteps to a small tensor, and the outer loop copies that tensor to the output. Batch
-    and time may be dynamic. The loop is slow in TensorFlow itself, and has no gradient. Arguments
-    and results are those of `keras_norm.ops.scan.scan`.
+    and time may be dynamic. The loop is slow in TensorFlow itself, and has no gradient. The
+    arguments and results are as for `keras_norm.ops.scan.scan`.
     """
     time = ops.shape(xs[0])[0]
 
@@ -77,8 +77,8 @@ def scan_without_loop(
 ) -> tuple[Tensors, Tensors]:
     """Scan over timesteps without a loop, because TensorFlow's quantizer cannot convert loops.
 
-    Sequences that are dynamic, or longer than `LONGEST_UNROLLED`, still run in a loop. Arguments
-    and results are those of `keras_norm.ops.scan.scan`.
+    Sequences that are dynamic, or longer than `LONGEST_UNROLLED`, still run in a loop. The
+    arguments and results are as for `keras_norm.ops.scan.scan`.
     """
     time = xs[0].shape[0]
     if time is None or time > LONGEST_UNROLLED:
@@ -100,7 +100,7 @@ def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
 def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
     """Multiply inputs with a kernel by einsum: matmul makes TFLite plan its memory in every call.
 
-    The result is that of `keras_norm.rnn.core.operations.multiply`.
+    The result equals the result of `keras_norm.rnn.core.operations.multiply`.
 
     TFLite converts `einsum` to one operation with static sizes. `ops.matmul` flattens x and makes
     the shape of the product dynamic: TFLite then plans its memory again in every call.
@@ -124,7 +124,7 @@ TFLITE_FUNCTIONS: Substitutes = {
     operations: {"multiply": multiply_for_tflite},
     kernels: {"uses_fused_batch_norm": use_no_fused_batch_norm},
 }
-# The same for a TFLite file that computes in integers.
+# The replaced functions for a TFLite file that computes in integers.
 INTEGER_FUNCTIONS: Substitutes = {
     **TFLITE_FUNCTIONS,
     tensorflow_scan: {"scan_by_step": scan_without_loop, "scan_by_block": scan_without_loop},

@@ -105,7 +105,7 @@ def fold_weights(
         kernel_slots: the slots of x W and of h U with their widths.
         centered: slots whose columns of a kernel get rows of zero mean.
         betas: betas by slot.
-        added: slots whose beta is added to the bias of x W, and not to that of their own product.
+        added: slots whose beta is added to the bias of x W, and not to the bias of h U.
     """
     kernels = [weights.kernel, weights.recurrent_kernel]
     biases = [weights.bias, weights.recurrent_bias]

@@ -31,12 +31,12 @@ class Product(NamedTuple):
 
     because sum(gamma dy a) = x . e. The mean of gamma dy, which LayerNorm subtracts, contributes
     nothing: a row of equal numbers times W^T is zero. The products with G and with (w x)^T x cost
-    more than they save if x is wide. So all other groups have the gradient da::
+    more than they save if x is wide. All other groups have the gradient da::
 
         dx = da W^T        dW = x^T da
 
-    So do the groups of a product with a dropout mask for each gate. Its inputs are a list of one x
-    for each gate, and its kernel is not centered.
+    The groups of a product with a dropout mask for each gate have the gradient da too. The inputs
+    of such a product are a list of one x for each gate, and its kernel is not centered.
 
     Args:
         slots: the slot of each group of columns.
@@ -134,10 +134,10 @@ class Product(NamedTuple):
         statistics: dict[str, Tensors],
         ws: dict[str, Tensor],
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Compute the gradient of W, and by slot those of gamma and the column sums of `rows`.
+        """Compute the gradient of W, and by slot the gradients of gamma and the sums of `rows`.
 
-        The gradients of gamma are those of the groups that use a Gram matrix. Arguments as for
-        `input_gradients`, and its second result.
+        The sums are over the rows of each column. Only the groups that use a Gram matrix have a
+        gradient of gamma here. Arguments as for `input_gradients`, and its second result.
         """
         if self.inputs > 1:
             blocks = zip(xs, self.blocks(side_by_side(rows)), strict=True)

@@ -88,7 +88,7 @@ class Norm(Protocol):
     `step_norm(training)`.
 
     Attributes:
-        per_batch: whether the statistics are those of a batch, (..., 1, features).
+        per_batch: whether the statistics are over a batch, (..., 1, features).
     """
 
     per_batch: ClassVar[bool]
@@ -115,8 +115,8 @@ class Norm(Protocol):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the gradients of `a`, of gamma and of beta.
 
-        The gradients of gamma and beta are those of each sample, (..., batch, features), or those
-        of the batch, (..., 1, features), if `per_batch`.
+        The gradients of gamma and beta are per sample, (..., batch, features), or per batch,
+        (..., 1, features), if `per_batch`.
         """
 
 
@@ -124,8 +124,8 @@ def step_norm(layer: keras.layers.Layer, training: bool) -> Norm | None:
     """Return the norm of a layer as pure functions: the result of its method `step_norm`.
 
     Returns:
-        None for a layer without this method, and for a subclass that overrides another method than
-        those of `SETUP_METHODS`: any method can belong to the computation.
+        None for a layer without this method. None also for a subclass that overrides a method that
+        is not in `SETUP_METHODS`: any method can belong to the computation.
     """
     cls = type(layer)
     k = next((k for k, c in enumerate(cls.__mro__) if "step_norm" in vars(c)), None)

@@ -1,4 +1,4 @@
-"""A recurrence over a sequence, forward and backward, given a loop over time.
+"""Run a recurrence over a sequence, forward and backward, in the loop that a backend provides.
 
 The loops contain the chain of states and the norms. The products of all timesteps with a kernel run
 before or after a loop.

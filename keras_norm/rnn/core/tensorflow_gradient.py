@@ -15,8 +15,8 @@ from keras_norm.typing import Nest, Tensor, Tensors
 # second of two cores idle most of the time. Four parts take as long as two.
 PARTS = 2
 
-# XLA compiles a program for each size. Dynamic sizes are rounded up to these: a hundred lengths are
-# a dozen programs, and a smaller last batch of 32 has the program of the others.
+# XLA compiles a program for each size. Dynamic sizes are rounded up to these sizes: a hundred
+# lengths need a dozen programs, and a last batch of 20 rows uses the program for 32 rows.
 LENGTHS = sorted(n * 2**k for n in (2, 3) for k in range(28))
 ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
 

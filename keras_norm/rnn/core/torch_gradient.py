@@ -44,7 +44,7 @@ def run(
     else:
         folded, constants = fold_gamma(fused, weights, constants)
         arguments = xs, states, weights, constants
-        # Only with residuals the forward pass returns the statistics of the batch.
+        # The forward pass returns the batch statistics only if it stores residuals.
         stores = bool(folded.learning)
         outputs, last, statistics = _forward(folded, return_sequences, stores, arguments)[:3]
     return (outputs[0] if outputs else None), last, statistics

@@ -69,8 +69,8 @@ def _replace_norms(recurrence: Recurrence, norm_of: Callable[[Slot], Norm | None
 class FusedLayerNorm(FusedNorm):
     """LayerNorm of each sample; see `SampleNorm`.
 
-    The statistics are [mean, r], each (..., 1). The gradients of gamma and beta are those of the
-    whole batch, (features,).
+    The statistics are [mean, r], each (..., 1). The gradients of gamma and beta are sums
+    over the whole batch, (features,).
     """
 
     epsilon: float

@@ -1,6 +1,6 @@
-"""Operations of a step on PyTorch, which runs each operation by itself.
+"""Operations of a step in PyTorch functions: eager PyTorch runs one operation after the other.
 
-`keras.ops` adds 4 us to an operation; a small one takes 2 us.
+`keras.ops` adds 4 us to each operation; a small operation takes 2 us.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def _tanh(z: Tensor) -> Tensor:
 
 
 def gate_gradient(kind: str, y: Tensor, dy: Tensor) -> Tensor:
-    """Compute the gradient of z from that of y = sigmoid(z) or y = tanh(z)."""
+    """Compute the gradient of z from the gradient of y = sigmoid(z) or y = tanh(z)."""
     of_gate, of_candidate = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
     through = of_gate if kind == GATE else of_candidate
     dz: Tensor = through(dy, y)

@@ -68,7 +68,7 @@ def test_a_field_of_a_wrong_type_is_refused(keys, value, message):
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.full((3, 5), "a"), "'x' is no array of numbers or bytes"),
+        (np.full((3, 5), "a"), "'x' is not an array of numbers or bytes"),
         (np.zeros(3), "no timesteps"),
         (np.zeros((3, 0)), "no timesteps"),
     ],
