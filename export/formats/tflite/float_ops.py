@@ -216,7 +216,7 @@ class _Graph:
         self._graph.operators = used[::-1]
 
     def _kind(self, op: schema.OperatorT) -> str:
-        return self._kinds[op.opcodeIndex]
+        return str(self._kinds[op.opcodeIndex])
 
     def _is_integer(self, tensor: int) -> bool:
         """Return whether a tensor stores real numbers as integers with a scale."""
