@@ -35,8 +35,8 @@ def is_model_file(path: pathlib.Path) -> bool:
 def read_model_inputs(path: pathlib.Path) -> dict[str, ModelInput] | None:
     """Return the inputs of a .keras file by name; None if only Keras can compute them.
 
-    Only Keras knows the inputs of subclassed models and of models that are not built, and the names
-    of inputs that have no plain name.
+    Only Keras can compute the inputs of subclassed models and of models that are not built, and the
+    names of inputs that have no plain name.
 
     Args:
         path: a .keras file.

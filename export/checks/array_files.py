@@ -25,7 +25,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays | Array:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
-    # A damaged file may raise any error: a wrong header, for example, asks for too much memory.
+    # A damaged file may raise any error: a wrong header, for example, requires too much memory.
     except Exception as error:
         reason = printable(str(error), 200)
         if "Object arrays" in reason:

@@ -75,7 +75,7 @@ def edge_cases(samples: Samples) -> tuple[Case, ...]:
     """Make test inputs of two samples; an edge case, such as zeros, replaces the first sample.
 
     Edge cases are rows that sensors and padding produce (`EDGE_ROWS`), and texts (`EDGE_TEXTS`),
-    without repeated inputs; and an empty text in a batch of its own. Integers come from the data,
+    without repeated inputs. An empty text is also alone in a batch. Integers come from the data,
     because the model may not accept any other integer.
     """
     plain = samples.case(range(samples.batch or 2))

@@ -96,7 +96,7 @@ class LayerTimestep:
                 raise StreamingError(
                     f'layer "{name}" takes an initial_state, but a single-step model starts from '
                     "zero states. Export the part of the model that begins with this layer as a "
-                    "model of its own, with the states as inputs and outputs"
+                    "separate model, with the states as inputs and outputs"
                 )
             if sequences.shape[1] != 1:
                 raise StreamingError(

@@ -10,7 +10,7 @@ from keras_norm.export.report.terminal import BREAKS
 from keras_norm_verify.printable import printable
 
 # The text has the color of the notebook. The other colors have a contrast of about 4 on white and
-# on black, because no style sheet knows the theme of every notebook.
+# on black, because the theme of the notebook is unknown.
 STYLE = """<style>
 .keras-norm p { margin: .2em 0; overflow-wrap: anywhere; }
 .keras-norm p.indent { margin-left: 1.6em; }

@@ -173,7 +173,7 @@ def start(
         environment: the process' environment variables.
         connection: the process' end of the connection.
         stderr: file that receives all that the process prints.
-        new_session: whether the process is in a session of its own, which no Ctrl-C interrupts.
+        new_session: whether the process has its own session, so that Ctrl-C does not interrupt it.
     """
     number = connection.fileno()
     return subprocess.Popen(

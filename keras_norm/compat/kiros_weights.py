@@ -124,8 +124,8 @@ def _require_norms(cell: keras.layers.Layer) -> None:
 def _assignments(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> Iterator[Assignment]:
     """Yield the assignments of all variables.
 
-    The gates of an LSTM are i, f, o, c in one array. Those of a GRU are r, u in one array, where u
-    is z of Keras, and the candidate has arrays of its own, whose names end with x.
+    One array has the gates i, f, o, c of an LSTM. One array has the gates r, u of a GRU, and u is
+    z of Keras. The candidate of a GRU has separate arrays, whose names end with x.
     """
     lstm, n = isinstance(cell, keras.layers.LSTMCell), cell.units
     order, widths = ((0, 1, 3, 2), {"": 4 * n}) if lstm else ((1, 0), {"": 2 * n, "x": n})

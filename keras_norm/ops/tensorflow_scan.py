@@ -108,7 +108,7 @@ def _run_loop(
 ) -> tuple[Tensors, Tensors]:
     """Call a step function `time` times in a loop, and stack its outputs over time.
 
-    A TensorArray without a written row does not know the size of its rows. So an `extra` row is
+    A TensorArray without a written row has an unknown row size. So an `extra` row is
     written before the loop, and removed from the result. The ONNX converter needs `extra` = 0: it
     accepts a TensorArray only if all of its rows are written inside the loop.
 

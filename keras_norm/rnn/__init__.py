@@ -1,6 +1,6 @@
-"""Recurrent cells and layers with normalization inside; a new layer needs one line here.
+"""Recurrent cells and layers with normalization inside; a new layer needs one import here.
 
-Its cell, and the cells and layers of its presets, such as `LayerNormLSTM`, follow from the line.
+This module creates the presets of each imported layer and of its cell, such as `LayerNormLSTM`.
 """
 
 import typing

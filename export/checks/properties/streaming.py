@@ -93,7 +93,7 @@ class Streaming(Property[StepOutputs]):
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return advice on wrong streaming; None if outputs for the test inputs are wrong too.
 
-        Wrong outputs for the test inputs are a finding with advice of its own.
+        The report has other advice for wrong outputs for the test inputs.
         """
         if not all(output.passed for output in subject.outputs):
             return None

@@ -32,7 +32,7 @@ REAL: dict[str, TensorFunction] = {
     "SquaredDifference": lambda a, b: (a - b) * (a - b),
 }
 # Comparison of two integers -> equivalent function that compares one integer with 0. TensorFlow's
-# quantizer treats two compared integers as real numbers, but does not know their range. So a > b
+# quantizer treats two compared integers as real numbers, but has no range for them. So a > b
 # becomes a - min(a, b) != 0. The difference is 0 if a <= b, and nonzero otherwise, even if the
 # subtraction overflows.
 COMPARED: dict[str, TensorFunction] = {

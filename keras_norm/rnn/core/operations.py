@@ -1,4 +1,4 @@
-"""Operations of a step, which a backend may replace by faster ones of its own."""
+"""Operations of a step. A backend may replace them by faster operations."""
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence

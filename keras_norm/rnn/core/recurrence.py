@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Methods that a subclass of a norm layer may override without a `step_norm` of its own.
+# Methods that a subclass of a norm layer may override without its own `step_norm`.
 SETUP_METHODS = ("build", "get_config", "from_config")
 
 # Tensors in nested lists and dicts with the key of each part.

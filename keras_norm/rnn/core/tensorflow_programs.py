@@ -125,7 +125,7 @@ def _run_loop(
 
 
 def _written_rows(body: Body, carry: Nest, arrays: Tree, shared: Tree) -> Tree:
-    """Trace `body` in another graph, to know the rows that it writes."""
+    """Trace `body` in another graph, and return the symbolic rows that it writes."""
 
     def placeholder(x: Tensor, shape: tf.TensorShape) -> Tensor:
         return tf.compat.v1.placeholder(x.dtype, shape)
