@@ -23,7 +23,8 @@ SAVE_OPS = frozenset(["SaveV2", "MergeV2Checkpoints"])
 RESTORE_OP = "RestoreV2"
 # Operations that fill a lookup table from a text file. The second input is the path of the file.
 TABLE_FROM_FILE = frozenset(["InitializeTableFromTextFile", "InitializeTableFromTextFileV2"])
-# The streams of the operation PrintV2 that are no file, and that carry no result of a program.
+# Streams of the operation PrintV2 that are safe: they are not files, and not the standard output,
+# from which a program may read results.
 LOGS = frozenset([b"stderr", b"log(info)", b"log(warning)", b"log(error)"])
 # Operations that make a tensor of bytes in the file. With the types DT_RESOURCE and DT_VARIANT, the
 # tensor can name a resource of another model.

@@ -131,7 +131,7 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
 
 
 def pad_samples(samples: Samples, fills: Mapping[str, float]) -> dict[str, Arrays]:
-    """Return the inputs of some samples by side: "" (unpadded), and padded "right" and "left".
+    """Return the inputs of some samples unpadded (""), and padded on the "right" and the "left".
 
     The padding consists of masked timesteps: `fills` has the value of each masked input.
     """

@@ -80,7 +80,7 @@ def open_runner(
 def _open_in_runtime(
     found: Format, path: pathlib.Path, signature_name: str, runtime: str
 ) -> Runner:
-    """Open an artifact in the runtime of a name."""
+    """Open an artifact in the runtime with the given name."""
     sources = {source.runtime: source for source in found.find_sources(path, path.name)}
     if runtime not in sources:
         raise ValueError(

@@ -56,7 +56,7 @@ def lengths_to_try(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
 
 
 def draw_samples(model: keras.Model, length: int, kind: str) -> Samples:
-    """Draw samples for all inputs of a model, by a fixed seed.
+    """Draw samples for all inputs of a model, with a fixed seed.
 
     Args:
         model: a functional or a built sequential model.

@@ -110,7 +110,7 @@ def rounding_errors(model: keras.Model, inputs: Arrays, expected: Arrays) -> dic
     float64.
     """
     half = half_unit(model_precision(model, expected))
-    # Another backend may compute other outputs, which is no rounding error.
+    # A difference between two backends is not a rounding error, so use outputs of this backend.
     if model in TRAINED:
         expected = KerasRunner(model)(inputs)
     rng = np.random.default_rng(0)

@@ -51,7 +51,7 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
             ignored.
 
     Raises:
-        TypeError: the layer is no LSTM and no GRU, or is of a custom class.
+        TypeError: the layer is neither an LSTM nor a GRU, or is of a custom class.
         ValueError: the layer has other equations or is not built; an array is missing, unused or of
             another shape; the file is damaged, or contains a pickle. The layer keeps its weights.
 

@@ -16,13 +16,13 @@ def with_custom_gradient(
     """Compute `function(*tensors)` with the custom gradient that `function` returns.
 
     On a CPU every operation reads and writes a whole tensor. TensorFlow's autodiff takes more
-    operations than the equations need. The other backends compile the gradient of their own
-    autodiff, so the custom gradient is not used there.
+    operations than the equations need. The other backends compile the gradient that
+    autodiff derives, so this function does not use the custom gradient there.
 
     Args:
         function: maps tensors to (result, gradient). `gradient` maps the gradients of the result to
-            a list of gradients, for the first tensors; None, or a missing item, is no gradient. Its
-            operations must be differentiable again.
+            a list of gradients, for the first tensors. A tensor with None or without an item has no
+            gradient. The operations of `gradient` must be differentiable too.
         *tensors: all tensors that `function` reads. A tensor may be None.
     """
     if keras.backend.backend() != "tensorflow":

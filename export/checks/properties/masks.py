@@ -11,12 +11,12 @@ from keras_norm.export.results.artifact_result import PropertyResult
 class Masks(Property[Sequence[LostMask]]):
     """Every mask in the Keras model reaches the layers that would use it.
 
-    A lost mask is not a failure: the files compute what the model computes.
+    A lost mask is not a failure: the files lose the same mask as the model.
     """
 
     name = "masks"
     meaning = "a layer reads padding as data, because it does not receive the mask"
-    advice = "Give the mask to the layer in its call, as mask=."
+    advice = "Give the mask to the layer in its call: layer(x, mask=mask)."
 
     def applies_to(self, subject: Subject) -> bool:
         """Return whether the Keras model loses a mask."""

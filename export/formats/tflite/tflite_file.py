@@ -158,7 +158,7 @@ def parse_tflite(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Jso
     schema, content = _load_schema(), pathlib.Path(path).read_bytes()
     try:
         yield schema, schema.ModelT.InitFromPackedBuf(content, 0)
-    # The parser checks no offset, and returns None for every field that the file lacks.
+    # The parser does not check offsets, and returns None for every field that the file lacks.
     except (struct.error, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 

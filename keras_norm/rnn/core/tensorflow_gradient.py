@@ -49,13 +49,13 @@ def run(
         The first state at every timestep or None, the last states, and the batch statistics.
     """
     batch_size, time = xs[0].shape[1], tf.shape(xs[0])[0]
-    # Batch statistics need the whole batch, and within XLA there is no second core.
+    # Batch statistics need the whole batch. Within XLA, two parts would not run in parallel.
     whole = recurrence.learning or batch_size == 1 or xla_compiles() or not computes_on_cpu()
     parts = 1 if whole else PARTS
     batch = tf.shape(xs[0])[1]
     rows, length = -(-batch // parts), time
     if _is_dynamic(batch_size):
-        # As many rows as two parts have together, so that a batch norm has as few programs.
+        # Round up as for two parts, so that a batch norm has as few programs as a per-sample norm.
         rows = _round_up(-(-batch // PARTS), ROWS) * (PARTS // parts)
     if _is_dynamic(xs[0].shape[0]):
         length = _round_up(time, LENGTHS)
@@ -214,7 +214,7 @@ def _gradient(
 
 
 def _require_second_gradient(x: Tensor) -> None:
-    """Refuse derivatives that would be zeros, or end in an error without a name of this package.
+    """Reject derivatives for which TensorFlow would return zeros, or raise an unclear error.
 
     Raises:
         NotImplementedError: a second gradient within XLA, or a forward-mode derivative.

@@ -15,7 +15,7 @@ from keras_norm.typing import Tensor, Tensors
 def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrence:
     """Replace norms of a recurrence by norms of one operation, where PyTorch has the operation.
 
-    PyTorch has one for LayerNorm with default options, and for batch norm without a mask.
+    PyTorch has an operation for LayerNorm with default options, and for batch norm without a mask.
 
     Args:
         recurrence: the recurrence.
