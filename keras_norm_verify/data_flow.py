@@ -56,7 +56,7 @@ class DataFlow:
         self._needs: dict[Unit, set[Unit]] = {}
         # Function -> the nodes that name the function, with the functions of these nodes.
         self._callers: dict[str, list[tuple[str, Node]]] = {}
-        # TensorFlow's loaders differ in the function that they take if two have one name.
+        # If two functions have one name, TensorFlow's loaders differ in the function that they use.
         self._is_ambiguous = len(self.functions) < len(graph.graph_def.library.function)
         for function, node in nodes_with_functions(graph):
             scope = function.signature.name if function else ""

@@ -75,9 +75,9 @@ def measure(
 
 
 def merge_measurements(one: Measurement, other: Measurement) -> Measurement:
-    """Merge the measurements of one output on two batches into a measurement on both.
+    """Merge the measurements of one output on two batches into one measurement on both batches.
 
-    Of two equal largest differences, the element of `one` is kept.
+    If the largest differences are equal, the result has the position from `one`.
 
     Args:
         one: a result of `measure`.

@@ -180,9 +180,9 @@ def _run_random(
 ) -> list[Case]:
     """Run a model on random numbers of the kind that gives the most finite outputs.
 
-    The first of `lengths` counts for which a kind gives finite outputs: a convolution may need more
-    timesteps than the shorter lengths have. If there is none, the first error of the last length is
-    raised.
+    The random numbers have the first of `lengths` for which a kind gives finite outputs: a
+    convolution may need more timesteps than the shorter lengths have. If no length gives finite
+    outputs, the function raises the first error of the last length.
     """
     for length in lengths:
         best: list[Case] = []

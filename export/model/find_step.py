@@ -13,7 +13,7 @@ from keras_norm.export.model.single_step import Step
 logger = logging.getLogger("keras_norm.export")
 
 # Keras' layers whose outputs at a timestep depend only on the inputs at this timestep and on
-# states. A layer of keras_norm or of a user says so by an attribute `reads_single_timesteps`.
+# states. A layer of keras_norm or of a user has the attribute `reads_single_timesteps` instead.
 READ_SINGLE_TIMESTEPS = (
     keras.layers.InputLayer,
     keras.layers.RNN,

@@ -74,7 +74,8 @@ def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
     The function returns 1 for a model without recurrent layers. A layer may run fewer timesteps
     than the inputs have, for example after a convolution or a pooling. The number comes from a call
     without the recurrent layers, on the first row or on all texts. If that call fails, the number
-    of timesteps of the longest input is used. Other inputs of equal shapes have an equal number.
+    of timesteps of the longest input is used. The number is stored, and returned for later inputs
+    of equal shapes, unless the model takes texts.
 
     Args:
         model: a functional or Sequential model; nested layers count too.
@@ -98,7 +99,7 @@ def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
 def _count_timesteps(
     model: keras.Model, layers: Sequence[keras.layers.Layer], inputs: Arrays
 ) -> int:
-    """Run a model without its recurrent layers, and return the most timesteps that one received."""
+    """Run a model without its recurrent layers, and return the most timesteps of their inputs."""
     specs, tensors = input_specs(model), {}
     is_text = any(spec.dtype == "string" for spec in specs.values())
     for name, spec in specs.items():

@@ -154,7 +154,7 @@ def colors(level: np.ndarray) -> np.ndarray:
 
 
 def _axis(name: str, cells: int, width: int, index: int | None) -> Axis:
-    # An axis of samples has no ticks: its indices count in the batch, not in the user's data.
+    # An axis of samples has no ticks: an index is a position in the batch, not in the user's data.
     if name == "sample":
         return Axis(name, (), width, None)
     ticks = sorted({0, (cells - 1) // 2, cells - 1})

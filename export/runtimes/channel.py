@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 Json: TypeAlias = Any
 
-# Key of an array's number, where a message in JSON has an array.
+# A message in JSON has {ARRAY: number} in place of an array.
 ARRAY = "array number"
 
 

@@ -21,7 +21,7 @@ from keras_norm_verify.artifact import (
 from keras_norm_verify.golden_cases import GoldenCase
 from keras_norm_verify.runtimes import is_tflite
 
-# Operations that TensorFlow Lite Micro spells in its own way, in `AddCumSum` for example.
+# Operation name -> the name in TensorFlow Lite Micro, as in its method `AddCumSum`.
 SPELLED = {
     "BatchMatmul": "BatchMatMul",
     "Cumsum": "CumSum",
