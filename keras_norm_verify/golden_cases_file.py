@@ -147,7 +147,7 @@ def unpack_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
         entry: the entry.
 
     Raises:
-        GoldenCasesError: the entry is too large, or of a compression that NumPy does not write.
+        GoldenCasesError: the entry is too large, or has a compression that NumPy does not write.
     """
     require_size(entry.file_size)
     problem = "the archive is compressed with a method that NumPy does not write"

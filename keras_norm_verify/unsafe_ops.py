@@ -68,7 +68,7 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
             safe = not any(attribute.type in HANDLES for attribute in node.attr.values())
         else:
             safe = is_allowed(node.op) or node.op in flow.functions
-        # In a function, the caller chooses the value of such an attribute.
+        # If an attribute is a placeholder, the caller of the function chooses its value.
         is_open = any(attribute.placeholder for attribute in node.attr.values())
         if is_open or not safe:
             found.setdefault(node.op, []).append(node.name)

@@ -98,8 +98,8 @@ def compare_versions(
             )
     if callable(old) and not isinstance(old, keras.Model) and not hasattr(old, "inputs"):
         raise ValueError(
-            "The old version must be a Keras model or an exported file, whose inputs are known. "
-            f"Received: {type(old).__name__}."
+            "The old version must be a Keras model or an exported file, because a function does "
+            f"not name its inputs. Received: {type(old).__name__}."
         )
     samples = 0
     with contextlib.ExitStack() as stack:

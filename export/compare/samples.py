@@ -27,8 +27,8 @@ class Case:
         inputs: arrays by input name.
         masked: whether timesteps of the data are masked.
         outputs: the Keras model's outputs by name; empty before the model ran.
-        atol: absolute tolerances by output name that replace smaller ones, because rounding in the
-            Keras model explains so large a difference.
+        atol: wider absolute tolerances by output name, for outputs that rounding changes by more
+            than the default tolerance.
     """
 
     name: str

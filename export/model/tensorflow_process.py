@@ -34,7 +34,8 @@ PROCESS = "the TensorFlow process of keras_norm.export"
 def pickle_channel(connection: "Connection[Any, Any]", functions: object) -> Channel:
     """Return a channel between two processes of this package, whose messages are pickles.
 
-    A failed call is described by its error, or one that pickle can read, and the traceback.
+    The reply to a failed call has the error and the traceback. A RuntimeError with the same message
+    replaces an error that pickle cannot read.
 
     Args:
         connection: as for `Channel`.

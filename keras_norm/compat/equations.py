@@ -60,8 +60,8 @@ def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
     Raises:
         ValueError: the forward layer reads backwards, or the outputs of both directions are merged
-            by another operation than concatenation. No layer of PyTorch does so, and no
-            Bidirectional of Flax.
+            by another operation than concatenation. The bidirectional layers of PyTorch and Flax
+            concatenate the outputs.
     """
     layers = [layer]
     if isinstance(layer, keras.layers.Bidirectional):

@@ -132,8 +132,8 @@ def _assign_module(layers: Layers, module: Module) -> list[Assignment]:
         return assign_recurrence(layers, *module)
     if not isinstance(layers, keras.layers.Layer):
         raise TypeError(
-            "layers must be a layer, a list of layers, or a dict from names of modules to them. "
-            f"Received: {type(layers).__name__}."
+            "layers must be a layer, a list of layers, or a dict from names of modules to layers "
+            f"or lists of layers. Received: {type(layers).__name__}."
         )
     layer = layers
     while isinstance(layer, keras.layers.TimeDistributed):

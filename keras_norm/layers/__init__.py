@@ -1,4 +1,4 @@
-"""Normalization layers, with one public layer in each file; a new layer needs one line here."""
+"""Normalization layers, with one public layer in each file; a new layer needs one import here."""
 
 import typing
 
