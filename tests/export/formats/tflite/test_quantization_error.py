@@ -92,7 +92,7 @@ def test_an_error_of_a_tenth_of_the_deviation_logs_a_warning(linear, caplog, fac
     quantization_error.verify_useful(model(factor), path, "int8", samples)
     assert bool(caplog.messages) == warned
     if warned:
-        assert caplog.messages[0].startswith('output "y" of the quantized file has the error 0.1')
+        assert caplog.messages[0].startswith('output "y" of the quantized file has an error of 0.1')
         assert caplog.messages[0].endswith(
             ": the error is 13% of the standard deviation. "
             'Measure the accuracy on labels, or choose quantize="int16x8"'
