@@ -13,7 +13,7 @@ from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.compare.arrays import kind_of, magnitude
 from keras_norm.export.compare.labels import read_labels
-from keras_norm.export.compare.output_differences import measure, merge_measurements
+from keras_norm.export.compare.output_differences import add_profiles, measure, merge_measurements
 from keras_norm.export.compare.prediction_changes import PredictionChanges
 from keras_norm.export.compare.quantization_tolerance import add_spreads, spreads
 from keras_norm.export.compare.samples import Case
@@ -177,6 +177,7 @@ class DataComparison:
         for new in measurements:
             old = found.outputs.get(new.output)
             found.outputs[new.output] = new if old is None else merge_measurements(old, new)
+        add_profiles(found.profiles, batch.outputs, actual)
         # Divide by the largest absolute output: a difference of 0.1 is small for an output of 1000.
         excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
         largest = max(excesses, default=-1.0)

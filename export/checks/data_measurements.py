@@ -5,7 +5,7 @@ import dataclasses
 from keras_norm.export.compare.prediction_changes import PredictionChanges
 from keras_norm.export.compare.quantization_tolerance import Spread
 from keras_norm.export.results.artifact_result import Metric
-from keras_norm.export.results.output_comparison import Measurement
+from keras_norm.export.results.output_comparison import DifferenceProfile, Measurement
 from keras_norm.typing import Array
 
 
@@ -15,11 +15,13 @@ class ArtifactMeasurements:
 
     Attributes:
         outputs: differences between each output and the output of the Keras model, by name.
+        profiles: distribution of the differences of each output, by name.
         changes: the predictions that differ from the Keras model's predictions, by output name.
         error: the reason why the artifact could not be run, or None.
     """
 
     outputs: dict[str, Measurement] = dataclasses.field(default_factory=dict)
+    profiles: dict[str, DifferenceProfile | None] = dataclasses.field(default_factory=dict)
     changes: dict[str, PredictionChanges] = dataclasses.field(default_factory=dict)
     error: str | None = None
 

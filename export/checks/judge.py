@@ -1,7 +1,6 @@
 """Compare outputs of artifacts with the outputs of the Keras model, within tolerances."""
 
 import dataclasses
-import functools
 import math
 from collections.abc import Hashable, Iterator
 
@@ -12,7 +11,7 @@ from keras_norm.export.checks.plan import Plan
 from keras_norm.export.checks.properties.property import Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import kind_of, magnitude, to_float64
-from keras_norm.export.compare.output_differences import measure, merge_profiles
+from keras_norm.export.compare.output_differences import add_profiles, measure
 from keras_norm.export.compare.quantization_tolerance import standard_deviations, useful_tolerance
 from keras_norm.export.compare.tolerance import INTEGER_SHARE, QUANTIZED, Tolerance, coarsest
 from keras_norm.export.model.rounding import Rounding
@@ -180,7 +179,10 @@ class Judge:
         cases, edges = self.expected.cases, self.expected.edges
         # Name of the test inputs, their group and a measurement, for each output.
         found: dict[str, list[tuple[str, Hashable, Measurement]]] = {}
-        on_edges: dict[str, list[tuple[str, Measurement, OutputComparison]]] = {}
+        on_edges: dict[str, list[tuple[str, OutputComparison]]] = {}
+        profiles = dict(on_data.profiles)
+        for case, actual in zip((*cases, *edges), subject.outputs, strict=False):
+            add_profiles(profiles, case.outputs, actual)
         for case, actual in zip(cases, subject.outputs, strict=False):
             for m in measure(case.outputs, actual, rtol, case.rows):
                 found.setdefault(m.output, []).append((case.name, (case.length, case.masked), m))
@@ -192,7 +194,7 @@ class Judge:
                 result = tolerance.judge(m)
                 if self.rtol is None and self.atol is None:
                     result = self.rounding.excuse(case, result)
-                on_edges.setdefault(m.output, []).append((case.name, m, result))
+                on_edges.setdefault(m.output, []).append((case.name, result))
         errors = self._error_statistics(on_data)
         results = []
         for name, measured in found.items():
@@ -200,11 +202,10 @@ class Judge:
             for _, group, m in measured:
                 groups.setdefault(group, []).append(m)
             judged = {g: iter(tolerances.values.judge_together(own)) for g, own in groups.items()}
-            compared = [(case, m, next(judged[group])) for case, group, m in measured]
-            compared += on_edges.get(name, [])
-            names, measurements, comparisons = zip(*compared, strict=True)
-            profile = functools.reduce(merge_profiles, (m.profile for m in measurements))
-            results.append(OutputResult(name, names, comparisons, profile, errors.get(name)))
+            compared = [(case, next(judged[group])) for case, group, m in measured]
+            names, comparisons = zip(*compared, *on_edges.get(name, ()), strict=True)
+            profile, error = profiles.get(name), errors.get(name)
+            results.append(OutputResult(name, names, comparisons, profile, error))
         return tuple(results)
 
     def _error_statistics(self, on_data: ArtifactMeasurements) -> dict[str, ErrorStatistics]:

@@ -67,7 +67,7 @@ def measure(
         if problem := incomparable(e, a):
             results.append(Measurement(name, rtol, problem))
         elif kind_of(e) == "text":
-            results.append(_compare_texts(name, e, a, rtol, rows, source))
+            results.append(_compare_texts(name, e, a, rows, source))
         else:
             results.append(_measure_values(name, e, a, rtol, rows, source))
     extra = "extra output: the Keras model has no output with this name"
@@ -83,23 +83,22 @@ def merge_measurements(one: Measurement, other: Measurement) -> Measurement:
         one: a result of `measure`.
         other: a result of `measure` for the same output, with the same `rtol`.
     """
-    exact = one.exact or other.exact
+    rtol = min(one.rtol, other.rtol)
     return Measurement(
         output=one.output,
-        rtol=one.rtol,
+        rtol=rtol,
         problem=one.problem or other.problem,
-        exact=exact,
+        exact=one.exact or other.exact,
         count=one.count + other.count,
         scale=max(one.scale, other.scale),
         max_abs=largest_known((one.max_abs, other.max_abs)),
         max_rel=largest_known((one.max_rel, other.max_rel)),
-        worst=_select_worst(one.worst, other.worst, 0.0 if exact else one.rtol),
+        worst=_select_worst(one.worst, other.worst, rtol),
         widest=_select_worst(one.widest, other.widest, 0.0),
         nan_expected=one.nan_expected + other.nan_expected,
         nan_actual=one.nan_actual + other.nan_actual,
         infinite=one.infinite + other.infinite,
         squared=one.squared + other.squared,
-        profile=merge_profiles(one.profile, other.profile),
     )
 
 
@@ -110,7 +109,7 @@ def _select_worst(one: Element | None, other: Element | None, rtol: float) -> El
 
 
 def _compare_texts(
-    name: str, e: Array, a: Array, rtol: float, rows: Sequence[int] | None, source: str
+    name: str, e: Array, a: Array, rows: Sequence[int] | None, source: str
 ) -> Measurement:
     """Compare two arrays of texts, which must be equal. The first difference is the `problem`."""
     e, a = to_bytes(e), to_bytes(a)
@@ -126,7 +125,7 @@ def _compare_texts(
         )
     equal = Element((), 0.0, 0.0)
     return Measurement(
-        name, rtol, problem, True, e.size, max_abs=0.0, max_rel=0.0, worst=equal, widest=equal
+        name, 0.0, problem, True, e.size, max_abs=0.0, max_rel=0.0, worst=equal, widest=equal
     )
 
 
@@ -144,12 +143,12 @@ def _measure_values(
     name: str, e: Array, a: Array, rtol: float, rows: Sequence[int] | None, source: str
 ) -> Measurement:
     exact = kind_of(e) != "float"
-    spread = profile_differences(e, a)
+    rtol = 0.0 if exact else rtol
     e, a = to_float64(e), to_float64(a)
     difference = absolute_difference(e, a)
     size = np.abs(e)
     with np.errstate(invalid="ignore", divide="ignore"):
-        excess = np.where(difference == 0, 0.0, difference - (0.0 if exact else rtol) * size)
+        excess = np.where(difference == 0, 0.0, difference - rtol * size)
         relative = np.where((difference == 0) | (e == 0), 0.0, difference / size)
 
     def element(rank: Array) -> Element:
@@ -173,7 +172,6 @@ def _measure_values(
         nan_actual=int(np.isnan(a).sum()),
         infinite=int(one_sided.sum()),
         squared=float((difference != 0 if exact else np.square(difference)).sum()),
-        profile=spread,
     )
 
 
@@ -209,6 +207,17 @@ def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceP
         counts=tuple(np.bincount(bins, minlength=len(DECADES)).tolist()),
         scale=largest([e]),
     )
+
+
+def add_profiles(
+    profiles: dict[str, DifferenceProfile | None],
+    expected: Mapping[str, TensorLike],
+    actual: Mapping[str, TensorLike],
+) -> None:
+    """Add the distributions of the differences of outputs to `profiles`, by output name."""
+    for name in [name for name in expected if name in actual]:
+        new = profile_differences(expected[name], actual[name])
+        profiles[name] = merge_profiles(profiles.get(name), new)
 
 
 def merge_profiles(

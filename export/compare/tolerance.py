@@ -72,35 +72,25 @@ class Tolerance:
             >>> result.passed, result.atol_needed, result.where
             (False, 0.5, (('sample', 0), ('unit', 0)))
         """
-        atol = math.inf if self.limits is not None else self.atol.get(found.output, 0.0)
-        rtol, atol = (0.0, 0.0) if found.exact else (found.rtol, atol)
         problem = found.problem or _not_finite(found)
-        if found.worst is None or found.widest is None:
-            return OutputComparison(found.output, False, problem, rtol, atol)
-        needed = max(found.worst.excess(rtol), 0.0)
-        passed, rms = needed <= atol, None
-        used = max(element.used(rtol, atol) for element in (found.worst, found.widest))
-        if found.exact and self.integer_share:
-            passed = found.squared <= max(1.0, self.integer_share * found.count)
-        elif self.limits is not None and problem is None:
-            atol = self.limits.get(found.output, math.inf)
-            # Round the root mean square to float32. In float64 its last digits depend on the order
-            # in which batches are added.
-            rms = float(np.float32(math.sqrt(found.squared / found.count)))
-            passed, used = rms <= atol, rms / atol if atol else math.inf if rms else 0.0
+        atol = math.inf if self.limits is not None else self.atol.get(found.output, 0.0)
+        atol, passed, used, rms = 0.0 if found.exact else atol, False, None, None
+        if found.worst is not None and found.widest is not None:
+            passed = found.worst.excess(found.rtol) <= atol
+            used = max(element.used(found.rtol, atol) for element in (found.worst, found.widest))
+            if found.exact and self.integer_share:
+                passed = found.squared <= max(1.0, self.integer_share * found.count)
+            elif self.limits is not None and problem is None:
+                atol = self.limits.get(found.output, math.inf)
+                # Round the root mean square to float32. In float64 its last digits depend on the
+                # order in which batches are added.
+                rms = float(np.float32(math.sqrt(found.squared / found.count)))
+                passed, used = rms <= atol, rms / atol if atol else math.inf if rms else 0.0
         return OutputComparison(
-            output=found.output,
+            **vars(found) | {"problem": problem},
             passed=bool(problem is None and passed),
-            problem=problem,
-            rtol=rtol,
             atol=atol,
-            max_abs=found.max_abs,
-            max_rel=found.max_rel,
-            atol_needed=None if found.exact and needed else needed,
             used=used,
-            where=found.worst.where,
-            expected=found.worst.expected,
-            actual=found.worst.actual,
             rms=rms,
         )
 

@@ -93,8 +93,7 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
     # the scale uses the tolerance of the worst element, so that the color of this element shows the
     # failure. If it passed, the scale uses the largest tolerance, so that no color shows a failure.
     failed = comparison.problem is None and not comparison.passed
-    size = abs(comparison.expected or 0.0) if failed else spread.scale
-    allowed = comparison.atol + comparison.rtol * size
+    allowed = comparison.allowed if failed else comparison.atol + comparison.rtol * spread.scale
     worst = np.array(spread.worst)
     where = dict(comparison.where)
     axes = [

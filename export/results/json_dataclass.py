@@ -63,7 +63,7 @@ def from_plain(kind: Any, plain: Json) -> Any:
     if dataclasses.is_dataclass(kind):
         kinds, items = typing.get_type_hints(kind), _require_type(dict, plain)
         names = [field.name for field in dataclasses.fields(kind)]
-        return typing.cast(type, kind)(*(from_plain(kinds[name], items[name]) for name in names))
+        return typing.cast(type, kind)(**{n: from_plain(kinds[n], items[n]) for n in names})
     if typing.get_origin(kind) is tuple:
         items = _require_type(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments

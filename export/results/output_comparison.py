@@ -7,98 +7,6 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
-class OutputComparison:
-    """Comparison of one output with the expected output. Falsy when it failed.
-
-    Attributes:
-        output: name of the output.
-        passed: whether every element has |actual - expected| <= atol + rtol |expected|. The output
-            must also have the expected shape and kind of dtype, and no NaN.
-        problem: the reason why elements could not be compared, or None.
-        rtol: relative tolerance used.
-        atol: absolute tolerance used.
-        max_abs: worst |actual - expected|.
-        max_rel: worst |actual - expected| / |expected|, where `expected` is not 0.
-        atol_needed: smallest `atol` that passes with this `rtol`; None if integers differ.
-        used: |actual - expected| / (atol + rtol |expected|), the used share of the tolerance; at
-            most 1 for a comparison that passes. The larger share of two elements: the element that
-            needs `atol_needed`, and the element that differs most.
-        where: named index of the element that needs `atol_needed`, as (axis, index) pairs.
-        expected: expected value at `where`.
-        actual: actual value at `where`.
-        rms: root mean square of the differences, if the output is judged by it (8-bit files);
-            else None. `atol` is then the largest `rms` that passes, and `used` is rms / atol.
-        rounding: the difference that rounding alone causes in the Keras model, if the comparison
-            passes because of it; else None.
-    """
-
-    output: str
-    passed: bool
-    problem: str | None
-    rtol: float
-    atol: float
-    max_abs: float | None = None
-    max_rel: float | None = None
-    atol_needed: float | None = None
-    used: float | None = None
-    where: tuple[tuple[str, int], ...] = ()
-    expected: float | None = None
-    actual: float | None = None
-    rms: float | None = None
-    rounding: float | None = None
-
-    @property
-    def allowed(self) -> float:
-        """The largest difference that passes at the worst element: atol + rtol |expected|."""
-        return self.atol + self.rtol * abs(self.expected or 0.0)
-
-    @property
-    def description(self) -> str:
-        """Text of one line about the differences of an output, for a comparison that failed."""
-        if self.problem:
-            return f"output {self.output!r}: {self.problem}"
-        where = ", ".join(f"{axis} {index}" for axis, index in self.where)
-        element = f"{where}: {self.actual:.6g}, expected {self.expected:.6g}"
-        if self.rms is not None:
-            return (
-                f"output {self.output!r} differs by a root mean square of {self.rms:.3g}, with a "
-                f"limit of {self.atol:.2g}, and by up to {self.max_abs:.3g} ({element})"
-            )
-        needed = "" if self.atol_needed is None else f", needs atol {self.atol_needed:.2g}"
-        return f"output {self.output!r} differs by up to {self.max_abs:.3g}{needed} ({element})"
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-
-@dataclasses.dataclass(frozen=True)
-class DifferenceProfile:
-    """Distribution of the absolute differences of one output.
-
-    Attributes:
-        axes: the axes of `worst`: ("timestep", "unit") for output sequences, ("unit",) or
-            ("sample",) for other outputs.
-        widths: number of indices of each axis in one cell: 1, or a power of two if the axis has
-            more than `CELLS` indices.
-        worst: worst absolute difference in each cell, to three digits: a tuple of numbers for one
-            axis, a tuple of tuples for two axes.
-        counts: histogram of the differences; the bins end at the bounds in `DECADES`.
-        scale: the largest absolute expected value.
-    """
-
-    axes: tuple[str, ...]
-    widths: tuple[int, ...]
-    worst: tuple[Any, ...]
-    counts: tuple[int, ...]
-    scale: float
-
-    @property
-    def equal(self) -> bool:
-        """Whether every element of the output is equal to its expected value."""
-        return self.counts[0] == sum(self.counts)
-
-
-@dataclasses.dataclass(frozen=True)
 class Element:
     """One value of an output, with its expected value.
 
@@ -145,7 +53,7 @@ class Measurement:
 
     Attributes:
         output: name of the output.
-        rtol: relative tolerance that was used to find `worst`.
+        rtol: relative tolerance that was used to find `worst`; 0 for integers.
         problem: the reason why elements could not be compared, or None.
         exact: whether the values are integers, so that they must be equal.
         count: number of elements.
@@ -158,7 +66,6 @@ class Measurement:
         nan_actual: number of NaN in the actual values.
         infinite: number of elements where only one of the two values is infinite.
         squared: the sum of (actual - expected)^2; for integers, the number of different values.
-        profile: distribution of the differences.
     """
 
     output: str
@@ -175,7 +82,92 @@ class Measurement:
     nan_actual: int = 0
     infinite: int = 0
     squared: float = 0.0
-    profile: DifferenceProfile | None = None
+
+    @property
+    def atol_needed(self) -> float | None:
+        """Smallest `atol` that passes with this `rtol`; None if integers differ."""
+        if self.worst is None:
+            return None
+        needed = max(self.worst.excess(self.rtol), 0.0)
+        return None if self.exact and needed else needed
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputComparison(Measurement):
+    """Measured differences of one output, with a verdict. Falsy when the comparison failed.
+
+    Attributes:
+        passed: whether every element has |actual - expected| <= atol + rtol |expected|. The output
+            must also have the expected shape and kind of dtype, and no NaN.
+        atol: absolute tolerance used.
+        used: |actual - expected| / (atol + rtol |expected|), the used share of the tolerance; at
+            most 1 for a comparison that passes. The larger share of `worst` and `widest`.
+        rms: root mean square of the differences, if the output is judged by it (8-bit files);
+            else None. `atol` is then the largest `rms` that passes, and `used` is rms / atol.
+        rounding: the difference that rounding alone causes in the Keras model, if the comparison
+            passes because of it; else None.
+    """
+
+    passed: bool
+    atol: float
+    used: float | None = None
+    rms: float | None = None
+    rounding: float | None = None
+
+    @property
+    def where(self) -> tuple[tuple[str, int], ...]:
+        """Named index of the element that needs the largest `atol`, as (axis, index) pairs."""
+        return self.worst.where if self.worst else ()
+
+    @property
+    def allowed(self) -> float:
+        """The largest difference that passes at the worst element: atol + rtol |expected|."""
+        return self.atol + self.rtol * abs(self.worst.expected if self.worst else 0.0)
+
+    @property
+    def description(self) -> str:
+        """Text of one line about the differences of an output, for a comparison that failed."""
+        if self.problem or self.worst is None:
+            return f"output {self.output!r}: {self.problem}"
+        where = ", ".join(f"{axis} {index}" for axis, index in self.where)
+        element = f"{where}: {self.worst.actual:.6g}, expected {self.worst.expected:.6g}"
+        if self.rms is not None:
+            return (
+                f"output {self.output!r} differs by a root mean square of {self.rms:.3g}, with a "
+                f"limit of {self.atol:.2g}, and by up to {self.max_abs:.3g} ({element})"
+            )
+        needed = "" if self.atol_needed is None else f", needs atol {self.atol_needed:.2g}"
+        return f"output {self.output!r} differs by up to {self.max_abs:.3g}{needed} ({element})"
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+@dataclasses.dataclass(frozen=True)
+class DifferenceProfile:
+    """Distribution of the absolute differences of one output.
+
+    Attributes:
+        axes: the axes of `worst`: ("timestep", "unit") for output sequences, ("unit",) or
+            ("sample",) for other outputs.
+        widths: number of indices of each axis in one cell: 1, or a power of two if the axis has
+            more than `CELLS` indices.
+        worst: worst absolute difference in each cell, to three digits: a tuple of numbers for one
+            axis, a tuple of tuples for two axes.
+        counts: histogram of the differences; the bins end at the bounds in `DECADES`.
+        scale: the largest absolute expected value.
+    """
+
+    axes: tuple[str, ...]
+    widths: tuple[int, ...]
+    worst: tuple[Any, ...]
+    counts: tuple[int, ...]
+    scale: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether every element of the output is equal to its expected value."""
+        return self.counts[0] == sum(self.counts)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -58,7 +58,8 @@ class RowIndependence(Property[Calls]):
             if worst is not None:
                 # Remove the sample number from the description of the difference. The number is
                 # always 0, because the compared outputs have only one row.
-                worst = dataclasses.replace(worst, where=worst.where[1:])
+                element = worst.worst and dataclasses.replace(worst.worst, where=worst.where[1:])
+                worst = dataclasses.replace(worst, worst=element)
                 how = "in a batch of its own" if is_alone else "among other rows"
                 return self.failed(f"row {row} {how}: {worst.description}")
         if not others:
