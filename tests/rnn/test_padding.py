@@ -53,7 +53,6 @@ def sides_that_change_nothing(layer):
         (backward, GRU, "layer"),
         (bidirectional, SIMPLE_RNN, "one row"),
     ],
-    ids=str,
 )
 def test_without_timestep_statistics_padding_does_not_change_the_output(make, kind, norm):
     assert sides_that_change_nothing(make(kind, NORMS[norm])) == {"right", "left"}
@@ -66,7 +65,6 @@ def test_without_timestep_statistics_padding_does_not_change_the_output(make, ki
         (backward, GRU, {"left"}),
         (bidirectional, SIMPLE_RNN, set()),
     ],
-    ids=str,
 )
 def test_with_timestep_statistics_padding_must_come_last_in_the_loop(make, kind, sides):
     assert sides_that_change_nothing(make(kind, PER_TIMESTEP)) == sides
