@@ -31,33 +31,25 @@ class TensorSpec:
 def valid_name(name: str) -> str:
     """Return a name of letters, digits and underscores that begins with a letter.
 
-    Args:
-        name: any name, such as "Text in", which becomes "Text_in".
+    "Text in" becomes "Text_in".
     """
     base = re.sub(r"\W", "_", name, flags=re.ASCII)
     return base if base[:1].isalpha() else "tensor_" + base.lstrip("_")
 
 
 def file_name(name: str) -> str:
-    """Return the name of an input in exported files, or "input" if Keras chose the name.
+    """Return the name in exported files of an input of Keras, or "input" if Keras chose the name.
 
     Characters other than letters, digits and underscores become underscores.
-
-    Args:
-        name: the name of the input in Keras.
     """
     return valid_name(AUTOMATIC.sub("input", name))
 
 
 def with_file_names(inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Value]:
-    """Replace the names of inputs in Keras by their names in exported files.
+    """Replace the names of inputs in Keras by their `names` in exported files.
 
     A name does not change if it is in `names`. It does not change either if its name in files is
     not in `names`, or is also the name of another input.
-
-    Args:
-        inputs: inputs by either name.
-        names: names of the inputs in exported files.
     """
     renamed: dict[str, Value] = {}
     for name, value in inputs.items():

@@ -44,14 +44,8 @@ def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes
     """Measure the sizes that norms of W x remove from a model's inputs, in the first samples.
 
     A layer counts if its x comes from the model's inputs, and no layer with a matrix is between
-    them: a Dense layer can turn the size of its inputs into a direction.
-
-    Args:
-        model: a functional or Sequential model.
-        samples: samples of its inputs.
-
-    Returns:
-        The sizes in each layer that removes them; a layer without an unmasked timestep is left out.
+    them: a Dense layer can turn the size of its inputs into a direction. A layer without an
+    unmasked timestep is left out.
     """
     readers = {id(layer) for layer in _readers_of_inputs(model)}
     layers = [

@@ -37,13 +37,7 @@ def summary_tables(
 ) -> Iterator[Paragraph | Table]:
     """Make the output of `keras-norm inspect`: inputs, outputs, lost masks, normalization layers.
 
-    Args:
-        model: a functional or Sequential model.
-        samples: samples of its inputs, for a table of the sizes that norms remove; None for no
-            table.
-
-    Yields:
-        Texts and tables for `keras_norm.export.report.terminal.to_rich`.
+    With samples of the model's inputs, a table shows the sizes that norms remove.
     """
     specs = signature.input_specs(model)
     yield paragraph(f"Model {model.name}, {model.count_params():,} parameters")

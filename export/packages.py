@@ -36,24 +36,12 @@ def installed_versions() -> dict[str, str]:
 
 
 def is_installed(extra: str) -> bool:
-    """Return whether all modules of a pip extra, such as `onnx`, are installed.
-
-    Args:
-        extra: key of `EXTRAS`.
-    """
+    """Return whether all modules of a pip extra, such as `onnx`, are installed."""
     return not _missing(*EXTRAS[extra][1])
 
 
 def require(extra: str, *more: str) -> None:
-    """Raise ImportError, with the install command, if a module of a pip extra is missing.
-
-    Args:
-        extra: name of the extra in pyproject.toml.
-        more: names of further modules of the extra that the caller needs.
-
-    Raises:
-        ImportError: a module is missing.
-    """
+    """Raise ImportError with the install command if a module of an extra or `more` is missing."""
     needs, modules = EXTRAS[extra]
     missing = _missing(*modules, *more)
     if missing:

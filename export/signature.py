@@ -66,14 +66,8 @@ def text_inputs(model: keras.Model) -> list[str]:
 def output_names(model: keras.Model) -> list[str]:
     """Name every output: by its key if the model returns a dict, else by its layer's name.
 
-    Args:
-        model: a functional or a built sequential model.
-
-    Returns:
-        Unique names of letters, digits and underscores, in the order of `model.outputs`.
-
-    Raises:
-        ValueError: as for `input_specs`.
+    The names are unique, and have letters, digits and underscores. Raises ValueError as
+    `input_specs`.
     """
     outputs = _tensors(model, "outputs")
     if isinstance(model, keras.Sequential):
@@ -87,15 +81,7 @@ def output_names(model: keras.Model) -> list[str]:
 def call(
     model: keras.Model, inputs: Mapping[str, Tensor], training: bool = False
 ) -> dict[str, Tensor]:
-    """Call the model with named inputs and return named outputs.
-
-    Args:
-        model: a functional or a built sequential model.
-        inputs: name -> tensor, for every name in `input_specs(model)`.
-        training: passed to the model.
-
-    Returns:
-        Output name -> tensor, in the order of `output_names(model)`.
+    """Call the model with named inputs; return named outputs in the order of `output_names`.
 
     Raises:
         ValueError: as for `input_specs`; or an input is missing or unknown; or an output is None.
@@ -115,10 +101,8 @@ def named_function(
 ) -> GraphFunction:
     """Compile a function to a TensorFlow graph, with a separate named tensor for each output.
 
-    Args:
-        function: a function from tensors by input name to tensors by output name. An output may be
-            an unchanged input, and two outputs may be a single tensor.
-        specs: input name -> spec; sizes of None stay dynamic.
+    An output of the function may be an unchanged input, and two outputs may be a single tensor.
+    Sizes of None in the specs stay dynamic.
     """
 
     def named(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -132,10 +116,6 @@ def named_function(
 def pack_inputs(model: keras.Model, inputs: Mapping[str, TensorLike]) -> Nest:
     """Arrange named inputs in the structure of `model.input`: one tensor, a list or a dict.
 
-    Args:
-        model: a functional or a built sequential model.
-        inputs: name -> tensor or array, for every name in `input_specs(model)`.
-
     Raises:
         ValueError: as for `input_specs`; or an input is missing or unknown.
     """
@@ -146,15 +126,9 @@ def pack_inputs(model: keras.Model, inputs: Mapping[str, TensorLike]) -> Nest:
 
 
 def require_names(inputs: Mapping[str, TensorLike], names: Sequence[str], who: str) -> None:
-    """Raise ValueError if the names of the inputs are not exactly `names`.
+    """Raise ValueError if `inputs` is not a dict with exactly the given names.
 
-    Args:
-        inputs: the received inputs by name.
-        names: the expected names.
-        who: name of the model or the step, for the message.
-
-    Raises:
-        ValueError: an input is missing or unknown, or `inputs` is not a dict.
+    `who` is the name of the model or the step, for the message.
     """
     if not isinstance(inputs, Mapping):
         raise ValueError(
@@ -169,12 +143,8 @@ def require_names(inputs: Mapping[str, TensorLike], names: Sequence[str], who: s
 def unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
     """Make unique names that are valid for TensorFlow's graph nodes and for Python arguments.
 
-    The new names begin with a letter. They are unique even if upper and lower case are not
-    distinguished.
-
-    Args:
-        names: the original names.
-        taken: names that are not allowed.
+    The new names begin with a letter, and are not in `taken`. They are unique even if upper and
+    lower case are not distinguished.
     """
     found: list[str] = []
     taken = {"self", *(name.lower() for name in taken)}

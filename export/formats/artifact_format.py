@@ -120,16 +120,10 @@ class Format:
 def sources_in_runtime(
     runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
 ) -> tuple[Source, ...]:
-    """Return a tuple of one `Source`, which is an artifact and a runtime that can run it.
+    """Return an artifact's only `Source` in a runtime, in a tuple.
 
-    The tuple is empty if the packages of an optional runtime are not installed.
-
-    Args:
-        runner: the class of the runner.
-        path: the file or folder.
-        name: the artifact's name in a report.
-        precision: see `Source`.
-        extra: the extra that installs an optional runtime; "" for a required runtime.
+    `extra` installs an optional runtime; "" stands for a required runtime. The tuple is empty if
+    the packages of an optional runtime are not installed.
     """
     if extra and not is_installed(extra):
         return ()

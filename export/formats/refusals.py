@@ -80,12 +80,7 @@ def _refuse_name(kind: str, name: str) -> None:
 
 
 def refuse_text(model: keras.Model, runtime: str) -> None:
-    """Raise UnsupportedOpError if an input of the model is text.
-
-    Args:
-        model: a functional or a built sequential model.
-        runtime: name of the runtime for the file, for the message.
-    """
+    """Raise UnsupportedOpError if an input of the model is text: `runtime` does not support it."""
     for name in signature.text_inputs(model):
         raise UnsupportedOpError(
             f'input "{name}" takes text, and {runtime} has no operations on text. Export the part '
@@ -97,10 +92,8 @@ def refuse_text(model: keras.Model, runtime: str) -> None:
 def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") -> None:
     """Raise UnsupportedOpError if a layer computes in float16 or bfloat16.
 
-    Args:
-        model: a functional or a built sequential model.
-        runtime: name of the runtime or converter, for the message.
-        advice: text that the message adds after its advice to build the model in float32.
+    The message names the `runtime`. It ends with the `advice`, after the advice to build the model
+    in float32.
     """
     for path, layer in named_layers(model):
         if isinstance(layer, keras.layers.InputLayer):
@@ -114,12 +107,7 @@ def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") ->
 
 
 def name_layers(model: keras.Model, nodes: Iterable[str]) -> str:
-    """Name the layers that the nodes of a graph belong to, for a message.
-
-    Args:
-        model: the model from which the graph was traced.
-        nodes: names of the nodes, with TensorFlow's name scopes.
-    """
+    """Name the layers of a model that the nodes of its graph belong to, for a message."""
     classes = {layer.name: type(layer).__name__ for _, layer in named_layers(model)}
     layers = dict.fromkeys(_layer_of_node(node, classes) for node in nodes)
     known = [f'layer "{name}" ({classes[name]})' for name in layers if name is not None]

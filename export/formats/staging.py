@@ -106,16 +106,7 @@ def remove_empty(folders: Iterable[pathlib.Path]) -> None:
 
 
 def replace_text(path: pathlib.Path, text: str) -> None:
-    """Write a text file in one step, and replace an existing file of this path.
-
-    Args:
-        path: the file.
-        text: the new content of the file.
-
-    Raises:
-        OSError: the file cannot be written: its folder is missing, the path is a folder, or there
-            is no permission.
-    """
+    """Write a text file in one step, and replace an existing file of this path; raise OSError."""
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         # `text` can contain file names that are not valid UTF-8. Their bytes are written as

@@ -73,12 +73,8 @@ def verify_saved_model(
 ) -> bool:
     """Compare a SavedModel's outputs with the Keras model's on all test inputs, in this process.
 
-    If the SavedModel has a step signature, one test input also runs timestep by timestep.
-
-    Args:
-        folder: a SavedModel.
-        reference: as for `verify_file`.
-        over_time: as for `verify_file`; None for a SavedModel without a step signature.
+    If the SavedModel has a step signature, one test input also runs timestep by timestep. The
+    arguments are as for `verify_file`.
 
     Returns:
         True if all outputs were compared. False if an output of the model is random in inference,
@@ -121,12 +117,9 @@ def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | N
     If the model cannot be run, a warning gives the reason. A model of texts also runs on one empty
     text; a warning says if it fails.
 
-    Args:
-        model: a functional or a built sequential model.
-        data: real samples, as for `expected_for_export`, or None.
-
     Raises:
-        ValueError: `data` does not match the model's inputs, or the model fails on `data`.
+        ValueError: the samples in `data` do not match the model's inputs, or the model fails on
+            them.
     """
     try:
         reference = make_reference(model, data)
@@ -234,13 +227,10 @@ def make_golden_cases(
 
 
 def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bool = False) -> None:
-    """Store golden cases, which are inputs and expected outputs, with an exported file or folder.
+    """Store golden cases, and the hashes of the artifact, with an exported file or folder.
 
-    Args:
-        path: the SavedModel's folder, or the exported file.
-        golden_cases: from `make_golden_cases`. This function adds the hashes of the artifact.
-        inside: whether to append the golden cases to the TFLite file, as for TFLite metadata.
-            TFLite readers ignore them there.
+    With `inside` they are appended to the TFLite file, as TFLite metadata is. TFLite readers ignore
+    them there.
     """
     content = pack_golden_cases(dataclasses.replace(golden_cases, hashes=hash_files(path)))
     if inside:

@@ -43,8 +43,8 @@ def find_step(
 
     Args:
         model: a functional or a built sequential model.
-        wanted: True if the step is required, False for no step, None for a step if possible and
-            the time is dynamic.
+        wanted: True if the step is required, False for no step, None for a step if possible and the
+            time is dynamic.
         reference: the model's outputs to compare with; None to compute them for random samples.
         center_kernels: as for `Step`.
 

@@ -45,10 +45,11 @@ def portable_layers(
     """Replace methods of a model's layers in a `with` block, so that exported files can run them.
 
     The substitution covers layers inside wrappers, nested models and user-defined layers. It also
-    covers subclasses of Keras' layers that do not override the replaced method.
+    covers subclasses of Keras' layers that do not override the replaced method. The model is not
+    changed, and other threads may call it.
 
     Args:
-        model: a Keras model or layer. It is not changed, and other threads may call it.
+        model: a Keras model or layer.
         functions: functions that replace functions of keras_norm for the format, such as the scan
             over time, which also user-defined layers may call.
         one_lookup: trace every Embedding as one operation. Keras' Embedding also accepts negative
@@ -99,14 +100,9 @@ def has_keras_loop(layer: keras.layers.RNN) -> bool:
 def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
     """Create the keras_norm layer that shares a Keras layer's weights and computes equal outputs.
 
-    Do not call it inside a graph: it creates variables.
-
-    Args:
-        layer: a recurrent layer for which `has_keras_loop` is True.
-
-    Returns:
-        The replacement layer; `layer` itself if it is a keras_norm layer; None if its cell is not
-        Keras' LSTM, GRU or SimpleRNN cell.
+    `has_keras_loop` must be True for the layer. Do not call the function inside a graph: it creates
+    variables. A keras_norm layer is returned unchanged. The result is None for another cell than
+    Keras' LSTM, GRU or SimpleRNN cell.
     """
     if isinstance(layer, NormRNN):
         return layer
@@ -195,10 +191,7 @@ def _zero_output(cell: Cell, xs: Tensor, states: Nest) -> Tensor:
 def where_unmasked(unmasked: Tensor, new: Tensor, old: Tensor) -> Tensor:
     """Select rows of `new` where a timestep is unmasked, and rows of `old` where it is masked.
 
-    Args:
-        unmasked: booleans, (batch,).
-        new: values after the timestep, (batch, ...).
-        old: values before the timestep, (batch, ...).
+    `unmasked` has the shape (batch,); `new` and `old` are (batch, ...).
     """
     shape = (-1, *[1] * (len(new.shape) - 1))
     return ops.where(ops.reshape(unmasked, shape), new, old)

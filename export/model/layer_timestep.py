@@ -75,10 +75,8 @@ class LayerTimestep:
     ) -> dict[str, Function]:
         """Return replacements for the layer's methods, so that the layer runs only one timestep.
 
-        Args:
-            states: the states before the timestep, of this layer and of others, by name.
-            after: the layer writes its states after the timestep to this dict.
-            center_kernels: as for `Step`.
+        They read the states before the timestep from `states`, and write the states after it to
+        `after`.
         """
         name, has_initial_state = self.name, True
         own = [ops.cast(states[state], spec.dtype) for state, spec in self.states.items()]
@@ -189,11 +187,7 @@ class LayerTimestep:
 
 
 def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
-    """Return a `LayerTimestep`, which runs one timestep, for each recurrent layer of a model.
-
-    Args:
-        model: a functional or a built sequential model.
-        taken: names that no state must have.
+    """Return a `LayerTimestep` for each recurrent layer of a model; no state has a `taken` name.
 
     Raises:
         StreamingError: there is no recurrent layer, or a layer cannot run timestep by timestep.
@@ -224,12 +218,7 @@ def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimes
 
 
 def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
-    """Name the states of a layer's cell; return the names, and whether the cell is known.
-
-    Args:
-        layer: the recurrent layer.
-        count: number of its states, with a counter of timesteps.
-    """
+    """Return names for the `count` states of a layer's cell, and whether the cell is known."""
     names = next((n for cls, n in STATE_NAMES.items() if isinstance(layer.cell, cls)), [])
     names = [*names, *["steps"] * _counts_timesteps(layer)]
     is_known = len(names) == count

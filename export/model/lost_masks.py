@@ -47,9 +47,6 @@ def lost_masks(model: keras.Model) -> list[LostMask]:
     A layer that supports masks may end a mask on purpose, as a recurrent layer does that returns
     its last output. Such a layer is not listed, and neither is a layer whose output has no time
     axis. Masks that a nested model receives are not followed inside the nested model.
-
-    Args:
-        model: a functional or Sequential model.
     """
     lost: dict[int, str] = {}  # name of the layer that lost the mask, by id of the tensor
     users: dict[str, list[str]] = {}

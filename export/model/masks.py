@@ -11,18 +11,12 @@ from keras_norm.typing import Tensor
 
 
 def mask_fills(model: keras.Model) -> dict[str, float]:
-    """Return the value that marks a masked timestep, for every masked input.
+    """Return the value that marks a masked timestep, for every input that the model masks, by name.
 
     An input is masked if it feeds a `Masking` layer or an `Embedding` with mask_zero=True. If an
     input is the `mask` argument of a layer, its fill value is 0 (False). In that case 0 is also the
     fill value of every input from which the layer's own input is computed. Inputs without a time
     axis and text inputs have no fill value: a layer computes ids from the texts and masks the ids.
-
-    Args:
-        model: a functional or Sequential model.
-
-    Returns:
-        Fill values by input name; empty where the model masks nothing.
     """
     fills: dict[int, float] = {}
     for tensor, fill, _ in _masks(model):
@@ -40,14 +34,8 @@ def mask_fills(model: keras.Model) -> dict[str, float]:
 def masked_later(model: keras.Model, fills: Mapping[str, float]) -> dict[str, str]:
     """Return the inputs that a model masks only after other layers have changed them.
 
-    The value of such an input that marks a masked timestep is not known.
-
-    Args:
-        model: a functional or Sequential model.
-        fills: see `mask_fills`.
-
-    Returns:
-        Name of the masking layer, or of the nested model with that layer, by input name.
+    The value of such an input that marks a masked timestep is not known. Returns the name of the
+    masking layer, or of the nested model with that layer, by input name.
     """
     sources = _sources(model)
     masks = [(sources[id(tensor)], layer) for tensor, _, layer in _masks(model)]
@@ -62,9 +50,7 @@ def masked_later(model: keras.Model, fills: Mapping[str, float]) -> dict[str, st
 def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
     """Return why masked timesteps cannot be added to the data, or None if they can be added.
 
-    Args:
-        fills: see `mask_fills`.
-        samples: the model's data.
+    `fills` comes from `mask_fills`.
     """
     if not fills:
         return (
@@ -93,11 +79,9 @@ def _sequences(model: keras.Model) -> dict[str, Tensor]:
 
 
 def _masks(model: keras.Model) -> Iterator[tuple[Tensor, float | None, str]]:
-    """Yield every tensor that a layer or a nested model masks.
+    """Yield each tensor that a layer or a nested model masks, its fill value, the layer's name.
 
-    Yields:
-        The tensor; the value that marks its masked timesteps, or None if other layers change the
-        tensor first; and the name of the layer or the nested model.
+    The fill value marks masked timesteps. It is None if other layers change the tensor first.
     """
     for node in nodes_in_order(model):
         layer = node.operation

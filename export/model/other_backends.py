@@ -108,13 +108,7 @@ class TensorFlowProcess(ChildProcess):
     def call(
         self, module: str, name: str, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> object:
-        """Call a function in the child process; return its result, or raise its error.
-
-        Args:
-            module: name of the function's module.
-            name: name of the function.
-            args: positional arguments.
-            kwargs: keyword arguments by name.
+        """Call a function of a module in the child process; return its result, or raise its error.
 
         Raises:
             ValueError: a model cannot be saved, or has a class that cannot be imported.

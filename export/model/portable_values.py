@@ -110,14 +110,9 @@ class _LaterCall:
 
 
 def _custom_objects(model: keras.Model, path: pathlib.Path) -> dict[str, str]:
-    """Return the places of a model's custom classes and functions, by their registered names.
+    """Return the places of a saved model's custom classes and functions, by their registered names.
 
-    Args:
-        model: the Keras model.
-        path: the .keras file of the model.
-
-    Raises:
-        ValueError: a class or function is in no module that another process can import.
+    Raises ValueError if a class or function is in no module that another process can import.
     """
     with zipfile.ZipFile(path) as archive:
         config = json.loads(archive.read("config.json"))

@@ -89,15 +89,7 @@ class _Split:
         )
 
     def _call_layers(self, model: keras.Model, inputs: Tensors) -> Tensors:
-        """Call every layer of a model or a nested model on new symbolic tensors.
-
-        Args:
-            model: the model.
-            inputs: a new tensor for each of `model.inputs`.
-
-        Returns:
-            A new tensor for each of `model.outputs`.
-        """
+        """Call every layer of a model on new tensors for its inputs; return the new outputs."""
         new = dict(zip(map(id, model.inputs), inputs, strict=True))
         for node in nodes_in_order(model):
             arguments = keras.tree.map_structure(
@@ -146,11 +138,9 @@ class _Split:
         return [self._cut(output, name) for output in outputs]
 
     def _cut(self, output: Tensor, name: str) -> Tensor:
-        """Return a new input of the core for numbers that are computed from texts.
+        """Return a new input of the core for an output of a layer that takes the texts `name`.
 
-        Args:
-            output: an output of a layer that takes texts; texts are returned unchanged.
-            name: name of the input of texts.
+        An output that is text is returned unchanged.
         """
         if output.dtype == "string":
             self.names[id(output)] = name

@@ -36,10 +36,6 @@ def pickle_channel(connection: "Connection[Any, Any]", functions: object) -> Cha
 
     The reply to a failed call has the error and the traceback. A RuntimeError with the same message
     replaces an error that pickle cannot read.
-
-    Args:
-        connection: as for `Channel`.
-        functions: as for `Channel`.
     """
 
     def describe_error(error: Exception) -> tuple[Exception, str]:
@@ -191,11 +187,10 @@ class TensorFlowFunctions:
     def run(self, settings: Mapping[str, Json], log_level: int, call: bytes) -> object:
         """Run a function of this package, and return its result.
 
-        Args:
-            settings: Keras' settings in the parent process, by their names in `keras.config`.
-            log_level: level of the logger "keras_norm.export" in the parent process.
-            call: pickle of the function's module, its name, its positional arguments and its
-                keyword arguments. To read it loads models (`load_trained`).
+        `settings` are Keras' settings in the parent process, by their names in `keras.config`.
+        `log_level` is the level of its logger "keras_norm.export". `call` is a pickle of the
+        function's module, its name, its positional and its keyword arguments. Reading the
+        pickle loads the models (`load_trained`).
         """
         for name, value in settings.items():
             getattr(keras.config, f"set_{name}")(value)
@@ -210,11 +205,7 @@ class TensorFlowFunctions:
 
 
 def main(connection: "Connection[Any, Any]") -> None:
-    """Run the function that the parent process calls.
-
-    Args:
-        connection: the connection to the parent process.
-    """
+    """Run the function that the parent process calls over the connection."""
     global parent
     end_with_parent()
     parent = pickle_channel(connection, TensorFlowFunctions())

@@ -24,12 +24,7 @@ RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistr
 def model_precision(model: keras.Model, outputs: Mapping[str, Array]) -> str:
     """Return the coarsest dtype among a Keras model's compute dtypes and its outputs' dtypes.
 
-    Args:
-        model: a built Keras model.
-        outputs: the model's outputs, by name.
-
-    Returns:
-        A key of `keras_norm.export.compare.tolerance.TOLERANCES`.
+    The result is a key of `keras_norm.export.compare.tolerance.TOLERANCES`.
     """
     layers = [layer for _, layer in named_layers(model)]
     compute_dtypes = [layer.compute_dtype for layer in layers]
@@ -51,8 +46,7 @@ def model_precision(model: keras.Model, outputs: Mapping[str, Array]) -> str:
 def layer_depth(model: keras.Model) -> int:
     """Return the largest number of layers with weights on a path from an input to an output.
 
-    Args:
-        model: a functional or Sequential model; the layers of nested models count one by one.
+    The layers of nested models count one by one.
     """
     depths: dict[int, int] = {}
     for node in nodes_in_order(model):

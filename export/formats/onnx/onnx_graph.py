@@ -12,10 +12,7 @@ QUANTIZED_TYPES = ("INT8", "UINT8", "INT4", "UINT4", "FLOAT8")
 
 
 def read(path: pathlib.Path) -> onnx.ModelProto:
-    """Parse an ONNX file, without weights that are stored in separate files.
-
-    Args:
-        path: an .onnx file.
+    """Parse an .onnx file, without weights that are stored in separate files.
 
     Raises:
         FileNotFoundError: no such file.

@@ -32,20 +32,14 @@ class ONNXRunner(WorkerRunner):
     def ops(self) -> dict[str, list[str]]:
         """Return the names of all nodes by operation, such as {"MatMul": ["dense/MatMul"]}.
 
-        The nodes in loop bodies are included.
-
-        An operation of a domain other than ONNX's is named "domain.Op".
+        The nodes in loop bodies are included. An operation of a domain other than ONNX's is named
+        "domain.Op".
         """
         return dict(self._report["ops"])
 
 
 def onnx_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    """Return the runtimes that can run an ONNX file, each with a function that opens the file.
-
-    Args:
-        path: the .onnx file.
-        name: the artifact's name in a report.
-    """
+    """Return the runtimes that can run an .onnx file, each with a function that opens the file."""
     require("onnx")
     from keras_norm.export.formats.onnx import onnx_graph
 

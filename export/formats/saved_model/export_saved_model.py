@@ -212,10 +212,7 @@ def _write_warmup(folder: pathlib.Path, cases: Iterable[GoldenCase]) -> None:
 def require_replaceable(target: pathlib.Path, version: int | None) -> None:
     """Raise FileExistsError if `target` is not a SavedModel, or is a version that a server may use.
 
-    Args:
-        target: the existing file or folder to replace.
-        version: version of the SavedModel, or None. A folder whose name is a number is a version
-            too.
+    A folder whose name is a number is a version too, also if `version` is None.
     """
     if version is not None or target.name.isdecimal():
         raise FileExistsError(

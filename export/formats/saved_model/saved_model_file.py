@@ -50,17 +50,11 @@ class SavedModelFile:
         return sorted(name for name in self._graph.signature_def if not name.startswith("__"))
 
     def read_signature(self, name: str = SERVING_DEFAULT) -> tuple[Specs, Specs]:
-        """Read the inputs and outputs of a signature.
-
-        Args:
-            name: name of the signature.
+        """Read the inputs and outputs of a signature; raise ValueError if the file lacks it.
 
         Returns:
             (inputs, outputs), each name -> `tf.TensorSpec`: shape, type and the tensor's name in
             the graph, "operation:index".
-
-        Raises:
-            ValueError: there is no such signature.
         """
         if name not in self._graph.signature_def:
             known = ", ".join(map(printable, self.signatures)) or "none"
@@ -133,14 +127,13 @@ class SavedModelFile:
     def write_numbered(
         self, name: str, folder: pathlib.Path
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Copy the SavedModel, but with one signature whose inputs and outputs share no name.
+        """Copy the SavedModel to an empty folder, with one signature of distinct names.
 
-        The new names are "input_0" and "output_0". Some readers read `serving_default` only, and
-        confuse an input with an output of equal name, such as a state. The weights are linked.
+        In the signature the inputs and outputs share no name.
 
-        Args:
-            name: name of the signature, which becomes `serving_default`.
-            folder: the empty folder to write to.
+        The signature `name` becomes `serving_default`, with the new names "input_0" and "output_0".
+        Some readers read `serving_default` only, and confuse an input with an output of equal name,
+        such as a state. The weights are linked.
 
         Returns:
             (inputs, outputs), each name -> the numbered name in the new signature.
@@ -169,11 +162,7 @@ class SavedModelFile:
 
 
 def refuse_unsafe(file: SavedModelFile) -> None:
-    """Raise UnsafeOpError for a SavedModel that accesses anything outside its folder when it runs.
-
-    Args:
-        file: the SavedModel.
-    """
+    """Raise UnsafeOpError for a SavedModel that may access anything outside its folder."""
     if ops := file.unsafe_ops:
         raise UnsafeOpError(
             f"{file.path} may access files, the Python process or other machines, so it is not "

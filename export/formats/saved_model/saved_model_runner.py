@@ -62,14 +62,7 @@ class CApiRunner(SavedModelRunner):
     ) -> tuple[int, list[Arrays], list[Arrays]]:
         """Run the loaded model from many threads at once, as a server does.
 
-        Args:
-            cases: dicts of inputs, as for `__call__`. At most as many cases as threads.
-            threads: number of threads. Each thread runs the cases in turn.
-            seconds: duration of the test. Every thread runs the model at least once.
-
-        Returns:
-            (calls, lowest, highest). `calls` is the number of calls. `lowest` and `highest` have
-            one dict per case: the lowest and highest value of each output element over all calls.
+        The arguments and the result are as for `worker_protocol.Worker.run_at_once`.
 
         Raises:
             ValueError, RunnerError: as `__call__`.
@@ -85,11 +78,7 @@ def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tuple[str, str, in
 
 
 def open_saved_model(path: pathlib.Path, signature_name: str) -> SavedModelRunner:
-    """Open a SavedModel, or the highest version in a folder of versions.
-
-    Args:
-        path: a SavedModel's folder, or a folder of numbered versions.
-        signature_name: name of the signature to run.
+    """Open a SavedModel, or the highest version in a folder of numbered versions.
 
     Raises:
         RunnerError: the folder is not a SavedModel.
@@ -103,9 +92,7 @@ def open_saved_model(path: pathlib.Path, signature_name: str) -> SavedModelRunne
 def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     """Return the runtimes that can run a SavedModel, each with a function that opens the model.
 
-    Args:
-        path: a SavedModel's folder, or a folder of numbered versions.
-        name: the artifact's name in a report.
+    A folder of numbered versions stands for its highest version.
     """
     folder = saved_model_folder(path)
     file = SavedModelFile(folder)
@@ -126,11 +113,7 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def stored_weights(path: pathlib.Path) -> list[Array]:
-    """Return the variables of a SavedModel.
-
-    Args:
-        path: the SavedModel's folder.
-    """
+    """Return the variables of a SavedModel."""
     reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
     names = reader.get_variable_to_shape_map()
     return [reader.get_tensor(name) for name in names if not name.startswith("_CHECKPOINTABLE")]

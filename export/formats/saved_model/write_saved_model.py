@@ -89,11 +89,7 @@ def _without_log_of_path() -> Iterator[None]:
 
 
 def require_functions(signatures: Mapping[str, SignatureFunction]) -> None:
-    """Raise ValueError unless `signatures` is a dict from valid names to functions.
-
-    Args:
-        signatures: as for `export_saved_model`.
-    """
+    """Raise ValueError unless `signatures` is a dict from valid names to functions."""
     if not isinstance(signatures, Mapping):
         kind = type(signatures).__name__
         raise ValueError(f"signatures must be a dict of functions by name; received {kind}")
@@ -118,8 +114,7 @@ def _trace_signature(
 ) -> tf.types.experimental.ConcreteFunction:
     """Trace the user's function for one signature.
 
-    Raises:
-        ValueError: the function fails, or does not return a dict of tensors.
+    Raises ValueError if the function fails, or does not return a dict of tensors.
     """
     try:
         graph_function: tf.types.experimental.PolymorphicFunction = function

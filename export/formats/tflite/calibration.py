@@ -22,11 +22,6 @@ def read_representative(
 ) -> Samples | None:
     """Read the user's samples for 8-bit quantization; return None if `quantize` needs no samples.
 
-    Args:
-        model: a functional or a built sequential model.
-        quantize: as for `export_tflite`.
-        data: arrays (samples, ...) by input name, or one array for a model with one input; or None.
-
     Raises:
         ValueError: `quantize` is in `INTEGERS` and `data` is None; `data` has a single sample; or
             as `read_samples`.
@@ -54,12 +49,9 @@ def calibration_data(
 
     The first samples are repeated to fill the last call.
 
-    Args:
-        samples: samples from `read_representative`.
-        step: the single-step model for a file with the step signature only, or None. Calibration
-            then uses the inputs and states that occur while the samples stream through the model.
-        quantize: quantization of the file. "int8" omits inputs and hidden states of zeros
-            (`_without_zeros`).
+    With `step`, for a file with the step signature only, the arrays are the inputs and states that
+    occur while the samples stream through the model. "int8" then omits inputs and hidden states of
+    zeros (`_without_zeros`).
     """
     batch = samples.batch or 1
     arrays = samples.take(range(-(-samples.count // batch) * batch))
@@ -95,11 +87,7 @@ def _without_zeros(arrays: Arrays, streams: int, batch: int, step: Step) -> Arra
     stay zeros, because the scales must include the small cell state of an LSTM after the first
     timestep. Timesteps with inputs of zeros are removed. If no full batch is left, nothing changes.
 
-    Args:
-        arrays: inputs and states of successive timesteps, with `streams` rows for each timestep.
-        streams: number of sequences that ran together.
-        batch: number of samples in one model call; the result has a multiple of it.
-        step: the single-step model.
+    `arrays` has `streams` rows for each timestep. The result has a multiple of `batch` rows.
     """
     replaced = dict(arrays)
     for name in step.hidden_states:

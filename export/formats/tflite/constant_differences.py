@@ -27,14 +27,9 @@ def compare_with_new_export(
 ) -> list[ConstantDifference] | str:
     """Compare each constant of a quantized file with the constant of a new export of the model.
 
-    Args:
-        model: the Keras model.
-        path: a quantized TFLite file.
-        samples: real samples by input name. The new export takes the scales of its activations from
-            them. These scales change a constant by rounding only.
-
-    Returns:
-        The differences; or the reason why the constants cannot be compared.
+    The new export takes the scales of its activations from the samples. These scales change a
+    constant by rounding only. Returns the differences; or the reason why the constants cannot be
+    compared.
     """
     file = read_tflite(path)
     with tempfile.TemporaryDirectory() as folder, start_converter() as converter:
@@ -58,13 +53,7 @@ def compare_with_new_export(
 def find_differences(
     model: keras.Model, file: TFLiteGraph, new: TFLiteGraph
 ) -> list[ConstantDifference] | str:
-    """Compare the constants of two files of a model; arguments and results are as above.
-
-    Args:
-        model: the Keras model, which names the layers.
-        file: the graph of the file.
-        new: the graph of the new export.
-    """
+    """Compare the constants of two files of a model, whose layers the differences name."""
     if not file.is_comparable(new):
         return OTHER_CONSTANTS
     pairs = zip(file.constants, new.constants, strict=True)

@@ -31,13 +31,7 @@ def start_converter() -> WorkerProcess:
 def tflite_layers(
     model: keras.Model, quantize: str | None, step_only: bool
 ) -> AbstractContextManager[None]:
-    """Replace methods of a model's layers in a `with` block, as `convert_model` traces them.
-
-    Args:
-        model: a functional or a built sequential model.
-        quantize: as for `export_tflite`.
-        step_only: as for `convert_model`.
-    """
+    """Replace methods of a model's layers in a `with` block, as `convert_model` traces them."""
     functions = INTEGER_FUNCTIONS if quantize in INTEGERS else TFLITE_FUNCTIONS
     return portable_layers(model, functions, one_lookup=step_only)
 

@@ -16,13 +16,7 @@ LOOP_OPS = "TensorList"
 
 
 def refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str) -> None:
-    """Raise ValueError if a model to quantize has a loop: TensorFlow's quantizer would crash.
-
-    Args:
-        model: the Keras model.
-        saved_model: the model's SavedModel.
-        quantize: as for `export_tflite`, for the message.
-    """
+    """Raise ValueError if a model to quantize has a loop: TensorFlow's quantizer would crash."""
     ops = SavedModelFile(saved_model).ops
     loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
     if loops:
@@ -37,13 +31,7 @@ def refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str) -
 def explain_error(
     model: keras.Model, saved_model: pathlib.Path, error: RunnerError
 ) -> ConversionError | UnsupportedOpError:
-    """Return the exception for an error of the converter, with the layers that cause it.
-
-    Args:
-        model: the Keras model.
-        saved_model: the model's SavedModel.
-        error: the error of the worker process.
-    """
+    """Return the exception for an error of the worker process, with the layers that cause it."""
     if unmeasured := re.findall(r"calibration: Failed for tensor (\S+)", error.detail):
         return ConversionError(
             "TensorFlow's quantizer treats integers as real numbers in "

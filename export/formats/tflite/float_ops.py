@@ -52,10 +52,8 @@ CONVERSIONS = ("QUANTIZE", "DEQUANTIZE", "CAST")
 def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
     """Rewrite a quantized TFLite file to compute in float32 where integers are imprecise or wrong.
 
-    Args:
-        content: a TFLite file with inputs and outputs in float32.
-        all_but_products: True: all operations except `IN_INTEGERS` compute in float32. False: only
-            selections, and operations that mix float32 and integers, compute in float32.
+    With `all_but_products` all operations except `IN_INTEGERS` compute in float32. Otherwise only
+    selections, and operations that mix float32 and integers, do.
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     for graph in model.subgraphs:
@@ -67,11 +65,7 @@ def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
 
 
 def operations_in_float32(content: bytes) -> list[tuple[str, str]]:
-    """List the operations that compute in float32, such as ("EXP", "name of its output").
-
-    Args:
-        content: a TFLite file.
-    """
+    """List the operations that compute in float32, such as ("EXP", "name of its output")."""
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     kinds = operation_names(schema, model)
     return [

@@ -57,12 +57,7 @@ LARGE_BOUND: dict[str, TensorFunction] = {
 
 
 def rewrite_for_integers(folder: pathlib.Path, bits: int) -> None:
-    """Replace the operations of a SavedModel that LiteRT computes wrongly in integers.
-
-    Args:
-        folder: the folder of the SavedModel, which is rewritten.
-        bits: bits of an activation, 8 or 16.
-    """
+    """Replace the operations of a SavedModel that LiteRT computes wrongly in 8 or 16 bits."""
     path = folder / FILE
     model = saved_model_pb2.SavedModel.FromString(path.read_bytes())
     for graph in model.meta_graphs:
@@ -128,10 +123,10 @@ def _replace_sum(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
 
 
 def _shape(reference: str, function: FunctionDef) -> list[int] | None:
-    """Return the shape of a tensor in a graph function; a dynamic dimension is -1.
+    """Return the shape of a tensor in a graph function, with -1 for a dynamic dimension; or None.
 
-    The name of the tensor is "x" for an argument of the function, and "node:output:0" for the
-    output of a node. The result is None if the rank is unknown.
+    The tensor "x" is an argument of the function, and "node:output:0" the output of a node. The
+    result is None if the rank is unknown.
     """
     name, _, output = reference.partition(":")
     if output:

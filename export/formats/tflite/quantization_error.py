@@ -37,9 +37,7 @@ CALLS = 20
 def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> None:
     """Log the layers that compute in float32 in a file that otherwise computes in integers.
 
-    Args:
-        model: the model that was converted.
-        operations: (kind, name of its output tensor) of each operation in float32.
+    `operations` has (kind, name of its output tensor) of each operation in float32.
     """
     kinds: dict[str, set[str]] = {}
     for kind, tensor in operations:
@@ -64,16 +62,10 @@ def verify_useful(
 ) -> None:
     """Compare a quantized file with the model on the samples, and warn about a large error.
 
-    The tolerance is the rule in `keras_norm.export.compare.quantization_tolerance`.
-
-    Args:
-        model: the Keras model.
-        file: the model's TFLite file.
-        quantize: an option of `EIGHT_BITS`.
-        samples: samples from `read_representative`.
-        step: as for `calibration_data`. The samples then stream through the file.
-        products: a second file of the model, in which only matrix products compute in integers, or
-            None. It replaces `file` if `file` has a large error and the second file's is smaller.
+    The tolerance is the rule in `keras_norm.export.compare.quantization_tolerance`. With `step` the
+    samples stream through the file, as for `calibration_data`. In the file `products` only matrix
+    products compute in integers. It replaces `file` if `file` has a large error, and the error of
+    `products` is smaller.
 
     Raises:
         VerificationError: the error of an output exceeds the tolerance.
@@ -124,14 +116,7 @@ def verify_useful(
 
 
 def warn_of_cost(file: pathlib.Path, dynamic: pathlib.Path, quantize: str, inputs: Arrays) -> None:
-    """Log a warning if an unrolled file is larger or slower than the file with "dynamic".
-
-    Args:
-        file: the unrolled file.
-        dynamic: the file of the same model with quantize="dynamic" and loops.
-        quantize: quantization of `file`, as for `export_tflite`.
-        inputs: one test input of the model.
-    """
+    """Log a warning if an unrolled file is larger or slower than the file `dynamic` with loops."""
     size, other_size = (path.stat().st_size for path in (file, dynamic))
     seconds, other_seconds = (_shortest_call(path, inputs) for path in (file, dynamic))
     worse = ["larger"] * (size > other_size) + ["slower"] * (seconds > other_seconds)

@@ -77,11 +77,7 @@ class TFLiteFile:
 
 
 def read_tflite(path: str | os.PathLike[str]) -> TFLiteFile:
-    """Read the signatures, operations and tensor types of a TFLite file.
-
-    Args:
-        path: a .tflite file.
-    """
+    """Read the signatures, operations and tensor types of a TFLite file."""
     with parse_tflite(path) as (schema, model):
         dtypes, numbers = _dtypes(schema), set()
         for tensor in (tensor for graph in model.subgraphs for tensor in graph.tensors):
@@ -101,13 +97,6 @@ def read_signature(
     path: str | os.PathLike[str], name: str = SERVING_DEFAULT
 ) -> tuple[Tensors, Tensors]:
     """Read the inputs and outputs of a signature of a TFLite file's main graph.
-
-    Args:
-        path: a .tflite file.
-        name: name of the signature.
-
-    Returns:
-        (inputs, outputs), each by name.
 
     Raises:
         ValueError: there is no such signature in the main graph.

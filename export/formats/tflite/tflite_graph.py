@@ -73,14 +73,7 @@ class TFLiteGraph:
 
 
 def read_graph(path: pathlib.Path) -> TFLiteGraph:
-    """Read the operations and the constants of a TFLite file.
-
-    Args:
-        path: a .tflite file.
-
-    Raises:
-        ValueError: the file is damaged.
-    """
+    """Read the operations and the constants of a TFLite file; raise ValueError if it is damaged."""
     with parse_tflite(path) as (schema, model):
         dtypes = {getattr(schema.TensorType, name.upper()): name for name in DTYPES}
         kinds = operation_names(schema, model)
@@ -106,16 +99,10 @@ def read_graph(path: pathlib.Path) -> TFLiteGraph:
 
 
 def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
-    """Return the range of each input that a file quantizes; values outside it are clipped.
+    """Return the smallest and largest value of each input that a file quantizes, by input name.
 
-    Args:
-        path: a .tflite file.
-
-    Returns:
-        Input name -> (smallest value, largest value). Empty for a file that computes in floats.
-
-    Raises:
-        ValueError: the file is damaged.
+    Values outside the range are clipped. A file that computes in floats has no ranges. A damaged
+    file raises ValueError.
     """
     with parse_tflite(path) as (schema, model):
         # Type of integers -> the smallest and the largest number.

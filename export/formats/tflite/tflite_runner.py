@@ -90,12 +90,7 @@ class MicroRunner(WorkerRunner):
 
 
 def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    """Return the runtimes that can run a TFLite file, each with a function that opens the file.
-
-    Args:
-        path: the TFLite file.
-        name: the artifact's name in a report.
-    """
+    """Return the runtimes that can run a TFLite file, each with a function that opens the file."""
     require("tflite")
     file = read_tflite(path)
     precision = coarsest(file.numbers)
@@ -113,9 +108,6 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 def tflite_options(path: pathlib.Path) -> dict[str, Json]:
     """Return the options with which `export_tflite` quantizes a new file like the given file.
-
-    Args:
-        path: the TFLite file.
 
     Raises:
         ValueError: the file computes in integers, so its scales depend on unknown samples.

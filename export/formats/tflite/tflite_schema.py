@@ -14,12 +14,7 @@ Schema: TypeAlias = Any
 
 
 def operation_names(schema: Schema, model: Schema) -> list[str]:
-    """Return the names of a file's operations, such as "ADD", in the order of its opcodes.
-
-    Args:
-        schema: LiteRT's schema module.
-        model: the parsed file (`ModelT`).
-    """
+    """Return the names of a file's operations, such as "ADD", in the order of its opcodes."""
     names = {code: name for name, code in vars(schema.BuiltinOperator).items()}
     found = []
     for entry in model.operatorCodes:
@@ -42,9 +37,7 @@ def has_scale(tensor: Schema) -> bool:
 def scale_and_zero(tensor: Schema, rank: int) -> tuple[Array, Array]:
     """Return the scale and the zero point of a tensor: real number = (integer - zero) * scale.
 
-    Args:
-        tensor: a tensor with a scale, or with a scale for each index of one axis.
-        rank: number of axes, to which the results broadcast.
+    The results broadcast to `rank` axes. A tensor may have a scale for each index of one axis.
     """
     quantization = tensor.quantization
     sizes = [1] * rank

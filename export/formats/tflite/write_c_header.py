@@ -158,12 +158,7 @@ def _constants(prefix: str, kind: str, tensors: Tensors) -> Iterator[str]:
 
 
 def resolver_lines(prefix: str, ops: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a header that add operations to a resolver of TensorFlow Lite Micro.
-
-    Args:
-        prefix: first part of the names that the lines define.
-        ops: the operations, by their names in the TFLite format.
-    """
+    """Yield the lines of a header that add operations to a resolver of TensorFlow Lite Micro."""
     names = [name.title().replace("_", "") for name in sorted(ops)]
     yield f"using {prefix}_resolver = tflite::MicroMutableOpResolver<{len(names)}>;"
     yield f"inline void {prefix}_add_operations({prefix}_resolver& resolver) {{"
