@@ -6,17 +6,6 @@ from keras_norm.export import signature
 from tests.export import models
 
 
-def test_inputs_are_named_after_keras_input_with_dynamic_sizes():
-    specs = signature.input_specs(models.tagger())
-    assert list(specs) == ["features_of_it", "file"]
-    assert specs["features_of_it"].shape == (None, None, 3)
-    assert specs["file"].dtype == "int32"
-
-
-def test_outputs_of_a_dict_model_are_named_by_key():
-    assert signature.output_names(models.tagger()) == ["echo", "mean", "tags_all"]
-
-
 def test_outputs_of_a_list_model_are_named_by_layer_and_numbered():
     inputs = keras.Input((3,))
     outputs = keras.layers.Dense(2, name="y")(inputs)

@@ -68,9 +68,3 @@ def test_other_artifacts_are_refused(tmp_path, monkeypatch, artifacts, message):
     (tmp_path / "model.keras").touch()
     with pytest.raises(ValueError, match=message):
         sources(artifacts)
-
-
-def test_a_damaged_saved_model_raises(tmp_path):
-    (tmp_path / "saved_model.pb").write_bytes(b"not a graph")
-    with pytest.raises(ValueError, match="damaged"):
-        sources([tmp_path])

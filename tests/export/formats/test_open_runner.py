@@ -11,10 +11,11 @@ from tests.export import models
 TFLITE_HEADER = b"\x1c\x00\x00\x00TFL3"
 
 
-def test_the_format_of_the_path_selects_the_runner(model, exported):
+def test_the_content_of_the_path_selects_the_runner(model, exported, tmp_path):
     with open_runner(exported["saved_model"], model) as run:
         assert isinstance(run, SavedModelRunner)
-    with open_runner(exported["tflite"], model) as run:
+    renamed = shutil.copy(exported["tflite"], tmp_path / "version-3")
+    with open_runner(renamed, model) as run:
         assert isinstance(run, TFLiteRunner)
 
 
@@ -29,20 +30,6 @@ def test_a_runtime_that_cannot_run_the_file_is_refused(exported):
     expected = r"runtimes that can run .* are TFLite\. Received: runtime='ONNX'"
     with pytest.raises(ValueError, match=expected):
         open_runner(exported["tflite"], runtime="ONNX")
-
-
-def test_a_tflite_file_is_recognized_by_its_content(model, exported, tmp_path):
-    renamed = shutil.copy(exported["tflite"], tmp_path / "version-3")
-    with open_runner(renamed, model) as run:
-        assert isinstance(run, TFLiteRunner)
-
-
-def test_the_highest_version_of_a_folder_is_opened(exported, tmp_path):
-    for version in ("2", "10"):
-        shutil.copytree(exported["saved_model"], tmp_path / version)
-    (tmp_path / "notes").mkdir()
-    with open_runner(tmp_path) as run:
-        assert run.path == tmp_path / "10"
 
 
 def test_a_runner_takes_the_names_of_the_keras_model(runners):

@@ -33,11 +33,6 @@ def test_runners_list_their_operations(runners, kind):
     assert runners[kind].ops()[op]
 
 
-def test_runners_have_different_names(in_keras, runners):
-    names = [r.name for r in (in_keras, *runners.values())]
-    assert names == ["Keras", "SavedModel", "SavedModel (C API)", "TFLite"]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_dtypes_are_converted_without_loss(in_keras, runners, kind):
     data = models.tagger_data(2, 3)
@@ -80,13 +75,6 @@ def test_inputs_on_which_keras_fails_raise_value_error():
     model = keras.Model(inputs, keras.layers.Embedding(5, 2)(inputs))
     with pytest.raises(ValueError, match=r"rejects the data: indices\[1,0\] = 7 is not in"):
         KerasRunner(model)({"ids": np.array([[1], [7]])})
-
-
-def test_texts_are_converted_to_bytes():
-    inputs = keras.Input((), name="words", dtype="string")
-    run = KerasRunner(keras.Model(inputs, keras.layers.StringLookup(vocabulary=["é"])(inputs)))
-    (ids,) = run({"words": np.array(["é", "b"])}).values()
-    assert ids.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,5 +1,6 @@
 """The single-step model in Keras, in a SavedModel and in a TFLite file."""
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 import keras
@@ -98,17 +99,13 @@ def expected_of(model, data):
     }
 
 
-def test_a_masked_model_with_two_inputs_runs_timestep_by_timestep(streamed, expected):
-    step = Step(streamed)
-    models.assert_same(run_by_steps(step, step.joined, stacked_data()), expected)
-
-
 @pytest.mark.parametrize(
     "layer",
     [
         keras_norm.LayerNormSimpleRNN(4, return_sequences=True),
         keras_norm.NormLSTM(4, norm=keras_norm.RMSNormalization(), zero_output_for_mask=True),
         keras_norm.BatchNormLSTM(4, max_timesteps=3, return_sequences=True),
+        keras_norm.LayerNormLSTM(4, return_sequences=True, return_state=True),
         keras.layers.LSTM(4, return_sequences=True),
         keras.layers.GRU(4, reset_after=False),
         keras.layers.RNN(keras_norm.BatchNormLSTMCell(4, max_timesteps=3), return_sequences=True),
@@ -171,6 +168,7 @@ def test_a_step_does_not_change_the_model():
 
 
 RUNNERS = {
+    "Keras": lambda files: contextlib.nullcontext(files["step"].joined),
     "TensorFlow": lambda files: open_runner(files["saved_model"], signature_name="step"),
     "loader of TensorFlow Serving": lambda files: CApiRunner(files["saved_model"], "step"),
     "TFLite": lambda files: open_runner(files["tflite"], signature_name="step"),
@@ -178,9 +176,12 @@ RUNNERS = {
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_exported_models_have_the_step_signature(runner, streamed, streamed_files, expected):
-    with RUNNERS[runner](streamed_files) as run:
-        found = run_by_steps(Step(streamed), run, stacked_data())
+def test_a_masked_model_with_two_inputs_runs_timestep_by_timestep_in_every_runtime(
+    runner, streamed, streamed_files, expected
+):
+    step = Step(streamed)
+    with RUNNERS[runner](streamed_files | {"step": step}) as run:
+        found = run_by_steps(step, run, stacked_data())
     models.assert_same(found, expected)
 
 
@@ -285,15 +286,6 @@ def test_a_masked_layer_whose_output_is_no_state_has_no_step():
         step({"ids": np.ones([1], "int32")}, step.initial_states(1))
 
 
-def test_states_among_the_outputs_are_those_of_the_stream():
-    inputs = keras.Input((None, 3), name="x")
-    outputs = keras_norm.LayerNormLSTM(4, return_sequences=True, return_state=True)(inputs)
-    model = randomized(keras.Model(inputs, outputs))
-    data = {"x": draw()}
-    step = Step(model)
-    models.assert_same(run_by_steps(step, step.joined, data), expected_of(model, data))
-
-
 def test_other_threads_call_the_model_while_a_step_runs():
     model = one_layer(keras_norm.LayerNormSimpleRNN(4))
     data = {"x": draw()}
@@ -341,12 +333,6 @@ def test_check_streams_two_inputs_of_different_lengths(tmp_path):
     report = check(model, path, data, batch_sizes=[3], lengths=[9])
     assert report
     assert report.artifacts[0].property("streaming").status == "pass"
-
-
-@pytest.mark.parametrize("name", ["step", "serving_default"])
-def test_the_exporters_own_signature_names_are_reserved(name, tmp_path):
-    with pytest.raises(ValueError, match=f"reserves the signature name {name}; choose"):
-        export_saved_model(models.dense(), tmp_path / "model", signatures={name: lambda x: x})
 
 
 def test_streams_at_different_timesteps_may_share_a_batch(streamed):

@@ -1,5 +1,3 @@
-import importlib.util
-
 import keras
 import numpy as np
 import pytest
@@ -141,17 +139,6 @@ def text_lookup():
 def test_a_wrong_conversion_is_refused(tmp_path, build, reason):
     with pytest.raises(ValueError, match=reason):
         export_onnx(build(), tmp_path / "model.onnx")
-
-
-def test_an_existing_file_is_never_overwritten(path):
-    with pytest.raises(FileExistsError):
-        export_onnx(models.dense(), path)
-
-
-def test_a_missing_converter_is_reported_with_the_extra(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'tf2onnx: pip install "\.\[onnx\]"'):
-        export_onnx(model, tmp_path / "model.onnx")
 
 
 class Scaled(keras.layers.Layer):

@@ -1,5 +1,3 @@
-import importlib.util
-
 import numpy as np
 import pytest
 
@@ -112,14 +110,3 @@ def test_a_damaged_file_raises_one_line(echo, tmp_path, content):
     path.write_bytes(whole[: len(whole) // 2] if content == b"half" else content)
     with pytest.raises(RunnerError, match=r"^ONNX [^\n]*damaged.onnx: [^\n]+$"):
         ONNXRunner(path)
-
-
-def test_a_missing_file_is_reported(tmp_path):
-    with pytest.raises(RunnerError, match="no such file"):
-        open_runner(tmp_path / "none.onnx")
-
-
-def test_a_missing_onnx_runtime_is_reported_with_the_extra(echo, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'onnx, onnxruntime: pip install "\.\[onnx\]"'):
-        ONNXRunner(echo)

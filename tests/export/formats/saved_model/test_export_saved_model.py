@@ -28,9 +28,11 @@ def test_weights_that_are_nan_are_refused(export, name, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_folder_has_the_permissions_of_the_umask(tagger_saved_model, tmp_path):
-    (tmp_path / "made by mkdir").mkdir()
-    assert tagger_saved_model.stat().st_mode == (tmp_path / "made by mkdir").stat().st_mode
+def test_exports_have_the_permissions_of_the_umask(exported, tmp_path):
+    (tmp_path / "saved_model").mkdir()
+    (tmp_path / "tflite").touch()
+    for kind, path in exported.items():
+        assert path.stat().st_mode == (tmp_path / kind).stat().st_mode
 
 
 def test_versions_are_written_to_one_folder_and_never_overwritten(tmp_path):

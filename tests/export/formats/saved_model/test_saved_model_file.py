@@ -62,12 +62,6 @@ def test_operations_of_xla_of_users_and_of_a_gpu_are_found(tagger_saved_model, t
     assert SavedModelFile(tmp_path).unservable_ops == {op: ["model/odd/node"]}
 
 
-def test_a_damaged_saved_model_is_refused(tmp_path):
-    (tmp_path / "saved_model.pb").write_bytes(b"\xff" * 20)
-    with pytest.raises(ValueError, match="is not a SavedModel, or is damaged"):
-        SavedModelFile(tmp_path)
-
-
 def test_a_missing_signature_is_refused_with_the_list_of_signatures(tmp_path):
     module = tf.Module()
     module.f = tf.function(lambda x: {"y": x}, input_signature=[tf.TensorSpec([None])])

@@ -1,5 +1,4 @@
 import contextlib
-import importlib.util
 
 import keras
 import numpy as np
@@ -131,19 +130,3 @@ def test_warmup_is_refused_without_test_inputs(tmp_path):
     with pytest.raises(ValueError, match=r"give samples=\{input name: array\}"):
         export_saved_model(model, tmp_path / "new" / "model", warmup=True)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_interrupted_warmup_leaves_nothing(tmp_path, monkeypatch):
-    def interrupted(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(tf.io, "TFRecordWriter", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        export_saved_model(models.dense(), tmp_path / "model", warmup=True)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_without_the_extra_only_warmup_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'pip install "\.\[serving\]"'):
-        export_saved_model(models.dense(), tmp_path / "model", warmup=True)

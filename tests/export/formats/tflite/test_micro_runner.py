@@ -1,7 +1,5 @@
 """TensorFlow Lite Micro runs the step of a recurrent model, and is compared with Keras."""
 
-import importlib.util
-
 import flatbuffers
 import numpy as np
 import pytest
@@ -100,9 +98,3 @@ def test_a_model_too_large_for_every_arena_is_refused(step_only, monkeypatch):
 def test_a_signature_outside_the_main_graph_is_refused(step_only):
     with pytest.raises(RunnerError, match="no signature serving_default in its main graph"):
         MicroRunner(step_only[1])
-
-
-def test_a_missing_package_is_reported_with_the_install_command(step_only, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r"\[micro\]"):
-        MicroRunner(step_only[1], "step")
