@@ -162,24 +162,18 @@ def test_a_npy_file_is_the_data_of_one_input_and_the_labels_of_one_output(tmp_pa
     np.testing.assert_array_equal(y, Y)
 
 
-def test_a_npy_file_for_several_inputs_raises(tmp_path):
-    np.save(tmp_path / "x.npy", X)
-    with pytest.raises(ValueError, match=r"has 2 inputs: give a dict of arrays by name \('x', 'k"):
-        Data(TWO, tmp_path / "x.npy").first()
-
-
-def test_a_npy_file_with_a_pickle_raises(tmp_path):
-    np.save(tmp_path / "x.npy", np.array([{}], dtype=object))
-    with pytest.raises(ValueError, match=r"x\.npy cannot be read"):
-        read_arrays(tmp_path / "x.npy")
-
-
 def test_the_error_for_a_missing_or_wrong_file_names_it(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.npz: no such file"):
-        Data(SPECS, tmp_path / "nowhere.npz").first()
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "pickle.npy", np.array([{}], dtype=object))
     (tmp_path / "text.npz").write_text("rows")
-    with pytest.raises(ValueError, match=r"is not an \.npz or \.npy file"):
-        Data(SPECS, tmp_path / "text.npz").first()
+    for specs, name, error, message in (
+        (TWO, "x.npy", ValueError, r"has 2 inputs: give a dict of arrays by name \('x', 'k"),
+        (SPECS, "pickle.npy", ValueError, r"pickle\.npy cannot be read"),
+        (SPECS, "nowhere.npz", FileNotFoundError, r"nowhere\.npz: no such file"),
+        (SPECS, "text.npz", ValueError, r"is not an \.npz or \.npy file"),
+    ):
+        with pytest.raises(error, match=message):
+            Data(specs, tmp_path / name).first()
 
 
 def test_a_file_with_a_changed_byte_is_read_or_raises_a_value_error(tmp_path):
@@ -194,14 +188,6 @@ def test_a_file_with_a_changed_byte_is_read_or_raises_a_value_error(tmp_path):
             read_arrays(file)
 
 
-def texts_of(data):
-    return (
-        next(iter(Data({"x": TensorSpec("x", (None,), "string")}, data)))
-        .samples.arrays["x"]
-        .tolist()
-    )
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -213,12 +199,9 @@ def texts_of(data):
     ],
     ids=["list", "tuple", "array", "bytes", "dataset"],
 )
-def test_texts_are_read_in_every_form(data):
-    assert texts_of(data) == [b"a b", b"c"]
-
-
-def test_texts_are_read_from_a_file(tmp_path):
-    np.savez(tmp_path / "texts.npz", x=np.array(["a b", "c"]))
-    for path in (tmp_path / "texts.npz", str(tmp_path / "texts.npz")):
-        assert texts_of(path) == [b"a b", b"c"]
-        assert texts_of([path]) == [b"a b", b"c"]
+def test_texts_are_read_in_every_form_and_from_files(data, tmp_path):
+    file = tmp_path / "texts.npz"
+    np.savez(file, x=np.array(["a b", "c"]))
+    for given in (data, file, str(file), [file]):
+        (part,) = Data({"x": TensorSpec("x", (None,), "string")}, given)
+        assert part.samples.arrays["x"].tolist() == [b"a b", b"c"]

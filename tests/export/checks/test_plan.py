@@ -85,10 +85,6 @@ def test_extreme_rows_do_not_change_the_scale():
     assert plan.expected.scales == {"y": 10.0}
 
 
-def test_time_does_not_count_without_a_recurrence():
-    assert plan_of(lengths=[100])[1].expected.timesteps == 1
-
-
 def test_a_model_with_a_static_batch_streams_in_its_batch_size(monkeypatch):
     monkeypatch.setattr("keras_norm.export.checks.plan.TIMESTEPS", 1000)
     inputs = keras.Input(batch_shape=(4, None, 3), name="x")

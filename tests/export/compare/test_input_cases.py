@@ -53,12 +53,9 @@ def test_the_length_applies_to_the_longest_input():
     ]
 
 
-def test_a_static_batch_runs_at_its_own_size_only():
+def test_a_static_batch_or_length_runs_at_its_own_size_only():
     cases = make_cases(samples(shape=(3, None, 3)), None, None)
     assert {len(case.rows) for case in cases} == {3}
-
-
-def test_a_static_length_runs_at_its_own_length_only():
     assert {case.length for case in make_cases(samples(shape=(None, 4, 3)), None, None)} == {None}
 
 
@@ -71,6 +68,7 @@ def test_a_static_length_runs_at_its_own_length_only():
         ((True,), None, "batch_sizes must be a list of positive whole numbers"),
         ((2, 10**12), None, "batch_sizes takes numbers up to 1048576. Received: 1000000000000"),
         (None, (10**12,), "lengths takes numbers up to 16777216. Received: 1000000000000"),
+        ((2.5,), None, "batch_sizes must be a list of positive whole numbers"),
     ],
 )
 def test_wrong_sizes_and_lengths_raise(sizes, lengths, message):
@@ -78,12 +76,9 @@ def test_wrong_sizes_and_lengths_raise(sizes, lengths, message):
         make_cases(samples(), sizes, lengths)
 
 
-def test_another_size_than_the_static_batch_raises():
+def test_other_sizes_than_the_static_size_raise():
     with pytest.raises(ValueError, match="batches of 3 only"):
         make_cases(samples(shape=(3, None, 3)), (2,), None)
-
-
-def test_lengths_raise_if_time_is_static():
     with pytest.raises(ValueError, match="dynamic time dimension"):
         make_cases(samples(shape=(None, 4, 3)), None, (2,))
 

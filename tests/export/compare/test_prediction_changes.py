@@ -78,46 +78,29 @@ LOGITS = np.array([[3.0, -1.0], [0.5, 2.0]], "float32")
 UNIT = np.array([[0.9], [0.2], [0.6]], "float32")
 
 
+CHANGES = {
+    "softmax": (SCORES, SCORES[:, ::-1], None, 4, 3),
+    "softmax in float16": (SCORES.astype("float16"), SCORES, None, 4, 0),
+    "logits": (LOGITS, LOGITS[::-1], None, None, None),
+    "logits with labels": (LOGITS, LOGITS[::-1], [0, 1], 2, 2),
+    "padding": (LOGITS, LOGITS[::-1], [0, -1], 1, 1),
+    "multiple labels": (LOGITS, LOGITS[::-1], [[0, 1], [1, 1]], 4, 2),
+    "probability": (UNIT, 1.0 - UNIT, None, 3, 3),
+    "probability below one half": (UNIT, 0.6 * UNIT, None, 3, 1),
+    "number": (UNIT - 0.5, UNIT - 0.3, None, None, None),
+    "binary logit with labels": (UNIT - 0.5, UNIT - 0.3, [1, 1, 1], 3, 0),
+    "binary logit that changes its sign": (UNIT - 0.5, UNIT, [1, 1, 1], 3, 1),
+    "float labels": (UNIT, 1.0 - UNIT, [[0.5], [0.5], [0.5]], None, None),
+    "softmax with float labels": (SCORES, SCORES[:, ::-1], SCORES, 4, 3),
+    "several numbers with float labels": (LOGITS, LOGITS[::-1], LOGITS, None, None),
+    "one number for each sample": (UNIT[:, 0] + 1.0, UNIT[:, 0], None, None, None),
+    "integers": (np.arange(4), np.array([0, 1, 2, 5]), None, 4, 1),
+    "booleans": (np.array([True, False]), np.array([True, True]), None, 2, 1),
+}
+
+
 @pytest.mark.parametrize(
-    ("own", "output", "labels", "predictions", "changed"),
-    [
-        (SCORES, SCORES[:, ::-1], None, 4, 3),
-        (SCORES.astype("float16"), SCORES, None, 4, 0),
-        (LOGITS, LOGITS[::-1], None, None, None),
-        (LOGITS, LOGITS[::-1], [0, 1], 2, 2),
-        (LOGITS, LOGITS[::-1], [0, -1], 1, 1),
-        (LOGITS, LOGITS[::-1], [[0, 1], [1, 1]], 4, 2),
-        (UNIT, 1.0 - UNIT, None, 3, 3),
-        (UNIT, 0.6 * UNIT, None, 3, 1),
-        (UNIT - 0.5, UNIT - 0.3, None, None, None),
-        (UNIT - 0.5, UNIT - 0.3, [1, 1, 1], 3, 0),
-        (UNIT - 0.5, UNIT, [1, 1, 1], 3, 1),
-        (UNIT, 1.0 - UNIT, [[0.5], [0.5], [0.5]], None, None),
-        (SCORES, SCORES[:, ::-1], SCORES, 4, 3),
-        (LOGITS, LOGITS[::-1], LOGITS, None, None),
-        (UNIT[:, 0] + 1.0, UNIT[:, 0], None, None, None),
-        (np.arange(4), np.array([0, 1, 2, 5]), None, 4, 1),
-        (np.array([True, False]), np.array([True, True]), None, 2, 1),
-    ],
-    ids=[
-        "softmax",
-        "softmax in float16",
-        "logits",
-        "logits with labels",
-        "padding",
-        "multiple labels",
-        "probability",
-        "probability below one half",
-        "number",
-        "binary logit with labels",
-        "binary logit that changes its sign",
-        "float labels",
-        "softmax with float labels",
-        "several numbers with float labels",
-        "one number for each sample",
-        "integers",
-        "booleans",
-    ],
+    ("own", "output", "labels", "predictions", "changed"), CHANGES.values(), ids=CHANGES
 )
 def test_predictions_that_differ_from_the_keras_model_are_counted(
     own, output, labels, predictions, changed

@@ -21,7 +21,5 @@ def replace_in_config(path, old, new, target):
             changed.writestr(name, content.replace(old, new) if name == "config.json" else content)
 
 
-EXPORT = ("export", "{}/model.keras", "--to", "{}/q")
-TFLITE = (*EXPORT, "--format", "tflite")
 BOTH = ("--format", "saved_model", "tflite")
 CHECK = ("check", "{}/model.keras", "{}/right", "--data", "{}/data.npz")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -11,7 +12,7 @@ import keras
 import numpy as np
 import pytest
 
-from tests.export.keras_norm_cli.arguments import CHECK, EXPORT, TFLITE, refused
+from tests.export.keras_norm_cli.arguments import refused
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -23,137 +24,100 @@ class Broken(keras.layers.Layer):
         return x * (1 // 0)
 
 
-RECALIBRATE = ("recalibrate", "{}/digits.keras", "--data")
-NEW = ("--to", "{}/new.keras")
+CHECK = "check model.keras right --data data.npz"
+EXPORT = "export model.keras --to q"
+TFLITE = f"{EXPORT} --format tflite"
+RECALIBRATE = "recalibrate digits.keras --data"
+LONG = "x" * 300
 # Wrong uses that are refused without Keras and TensorFlow, whose import takes seconds.
-EARLY = [
-    (("chekc",), "invalid choice"),
-    (("check", "{}/model.keras", "{}/right"), "required: --data"),
-    (("inspect", "{}/nowhere.keras"), "nowhere.keras: no such file"),
-    (("inspect", "{}/right"), "right is a folder. Give the .keras file"),
-    (("inspect", "{}/right/saved_model.pb"), "is not a Keras model"),
-    (("inspect", "{}/data.npz"), "data.npz is not a Keras model"),
-    (("inspect", "{}/data.npy"), "data.npy is not a Keras model"),
-    (("inspect", ""), "an argument is empty"),
-    (("inspect", "{}/weights.h5"), "weights.h5 is an HDF5 file, not a .keras file. Load it"),
-    (("inspect", os.devnull), "null is not a file"),
-    (("inspect", "x" * 300), "x cannot be read: File name too long"),
-    (("verify", "{}/nowhere"), "nowhere: no such file or folder"),
-    (("verify", "{}/model.keras"), "model.keras is a Keras model, not an exported file. Export it"),
-    (("--import", "./layers.py", "inspect", "{}/model.keras"), "name of a module, such as my.lay"),
-    (
-        ("--import", "nowhere", "inspect", "{}/model.keras"),
-        "--import nowhere: there is no such mod",
-    ),
-    (("check", "{}/model.keras", "{}/nowhere", "--data", "{}/data.npz"), "nowhere: no such file"),
-    (("check", "{}/model.keras", "x" * 300, "--data", "{}/data.npz"), "File name too long"),
-    (
-        ("check", "{}/model.keras", "{}/data.npz", "--data", "{}/data.npz"),
-        "data.npz is not a SavedModel folder, a TFLite file or an ONNX file",
-    ),
-    (
-        ("check", "{}/model.keras", "{}/digits.keras", "--data", "{}/data.npz"),
-        "digits.keras is a Keras model, not an exported file",
-    ),
-    (
-        ("check", "{}/model.keras", "{}/right/assets", "--data", "{}/data.npz"),
-        "assets is not a SavedModel: it has neither saved_model.pb nor numbered versions",
-    ),
-    (("check", "{}/model.keras", "{}/right", "--data", "{}/x.npz"), "x.npz: no such file"),
-    (("check", "{}/model.keras", "{}/right", "--data", "{}/model.keras"), "has no arrays. Write"),
-    (
-        ("check", "{}/model.keras", "{}/right", "--data", "{}/labels.npz"),
-        "inputs: 'x'. Received: 'y'",
-    ),
-    (("check", "{}/model.keras", "{}/right", "--data", "{}/labels.npy"), "Received shape (8,)"),
-    (("check", "{}/unnamed.keras", "{}/right", "--data", "{}/data.npz"), "model's inputs: 'input'"),
-    (("check", "{}/model.keras", "{}/right", "--data", "{}/one.npy"), "give at least 2 samples"),
-    (("check", "{}/model.keras", "{}/right", "--data", "{}/dates.npy"), "Received datetime64[s]"),
-    (("check", "{}/model.keras", "{}/right", "--data", "{}/cut.npy"), "ends before the last value"),
-    (("check", "{}/model.keras", "{}/a*", "--data", "{}/data.npz"), "TensorFlow reads * in the"),
-    ((*CHECK, "--labels", "{}/nowhere.npz"), "nowhere.npz: no such file"),
-    ((*CHECK, "{}/data.npy", "--labels", "{}/labels.npz"), "one file of labels for each of the 2"),
-    ((*CHECK, "--labels", "{}/four.npy"), "labels need one row for each of the 8 samples"),
-    ((*CHECK, "--labels", "{}/dates.npy"), "labels must be numbers. Received datetime64[s]"),
-    ((*CHECK, "--rtol", "-1"), "--rtol: must be a finite number, 0 or larger; received -1"),
-    ((*CHECK, "--rtol", "1"), "--rtol: must be below 1"),
-    ((*CHECK, "--atol", "much"), "--atol: must be a finite number, 0 or larger; received much"),
-    (
-        (*CHECK, "--batch-sizes", "2", "0"),
-        "--batch-sizes: must be an integer, 1 or larger; received 0",
-    ),
-    ((*CHECK, "--json", "{}/nowhere/r.json"), "there is no folder"),
-    ((*CHECK, "--html", "{}"), "is a folder"),
-    ((*CHECK, "--json", os.devnull), "null is a device"),
-    ((*CHECK, "--json", "{}/loop"), "loop is a broken link"),
-    ((*CHECK, "--json", "{}/model.keras"), "would overwrite"),
-    ((*CHECK, "--json", "{}/right/saved_model.pb"), "A report would overwrite"),
-    ((*CHECK, "--json", "{}/r", "--html", "{}/r"), "would overwrite the other report"),
-    (("compare", "{}/weights.h5", "{}/right", "--data", "{}/data.npz"), "is an HDF5 file, not a"),
-    (("compare", "{}/right", "{}/nowhere", "--data", "{}/data.npz"), "nowhere: no such file"),
-    (("compare", "{}/nowhere.keras", "{}/right", "--data", "{}/data.npz"), "no such file"),
-    (
-        ("compare", "{}/right", "{}/four.npy", "--data", "{}/data.npz"),
-        "four.npy is not a SavedModel",
-    ),
-    ((*RECALIBRATE, "{}/right", *NEW), "right is a folder. Give the .npz or .npy files"),
-    ((*RECALIBRATE, "{}/data.npz", "--to", "{}/new"), "--to must be a .keras file"),
-    ((*RECALIBRATE, "{}/data.npz", "--to", "{}/model.keras"), "exists and is not overwritten"),
-    ((*RECALIBRATE, "{}/data.npz", "--to", "{}/four.npy/n.keras"), "four.npy is a file"),
-    (
-        ("convert", "{}/model.keras", *NEW, "--max-timesteps", "0"),
-        "must be an integer, 1 or larger",
-    ),
-    (
-        ("convert", "{}/model.keras", *NEW, "--max-timesteps", "5"),
-        "--max-timesteps needs --norm batch; received --norm layer",
-    ),
-    (("export", "{}/model.keras", "--to", "{}/model.tflite"), "--to must be a folder; received"),
-    (("export", "{}/model.keras", "--to", "{}/q*"), "TensorFlow reads * in the path"),
-    (("export", "{}/model.keras", "--to", ""), "an argument is empty"),
-    (("export", "{}/model.keras", "--to", "{}/caf\udce9"), "caf\\udce9 is not UTF-8"),
-    (("export", "{}/model.keras", "--to", "{}/four.npy"), "--to must be a folder; "),
-    (
-        ("export", "{}/model.keras", "--to", "{}/full"),
-        "full/saved_model exists; choose another --to",
-    ),
-    (
-        ("export", "{}/model.keras", "--to", "{}/full", "--format", "tflite", "--version", "1"),
-        "model-1.tflite exists; give a higher --version",
-    ),
-    (("export", "{}/model.keras", "--to", "{}/link"), "nowhere, which does not exist. Make"),
-    (("inspect", "{}/digits.keras", "--data", "{}/missing.npz"), "missing.npz: no such file"),
-    ((*EXPORT, "--samples", "{}/right/saved_model.pb"), "is not an .npz or .npy file"),
-    ((*EXPORT, "--format", "h5"), "--format must be one of saved_model, tflite, onnx; received h5"),
-    ((*EXPORT, "--quantize", "float16"), "--quantize needs --format tflite"),
-    ((*EXPORT, "--signature", "step"), "--signature needs --format tflite"),
-    ((*EXPORT, "--step", "--format", "onnx"), "--step needs --format saved_model or tflite"),
-    ((*TFLITE, "--quantize", "int8"), "--quantize int8 needs samples for the scales of the activ"),
-    (
-        (*TFLITE, "--quantize", "int8", "--samples", "{}/data.npz", "--step"),
-        "--quantize int8 excludes --step",
-    ),
-    ((*TFLITE, "--signature", "step", "--no-step"), "--signature step excludes --no-step"),
-    (
-        (*EXPORT, "--version", "0"),
-        "--version: must be an integer, 1 or larger; received 0",
-    ),
-    (
-        (*EXPORT, "--version", str(2**63)),
-        "--version: must be at most 9223372036854775807; received 92",
-    ),
-]
+EARLY = {
+    "chekc": "invalid choice",
+    "check model.keras right": "required: --data",
+    "inspect nowhere.keras": "nowhere.keras: no such file",
+    "inspect right": "right is a folder. Give the .keras file",
+    "inspect right/saved_model.pb": "is not a Keras model",
+    "inspect data.npz": "data.npz is not a Keras model",
+    "inspect data.npy": "data.npy is not a Keras model",
+    "inspect ''": "an argument is empty",
+    "inspect weights.h5": "weights.h5 is an HDF5 file, not a .keras file. Load it",
+    f"inspect {os.devnull}": "null is not a file",
+    f"inspect {LONG}": "x cannot be read: File name too long",
+    "verify nowhere": "nowhere: no such file or folder",
+    "verify model.keras": "model.keras is a Keras model, not an exported file. Export",
+    "--import ./layers.py inspect model.keras": "name of a module, such as my.lay",
+    "--import nowhere inspect model.keras": "--import nowhere: there is no such mod",
+    "check model.keras nowhere --data data.npz": "nowhere: no such file",
+    f"check model.keras {LONG} --data data.npz": "File name too long",
+    "check model.keras data.npz --data data.npz": "data.npz is not a SavedModel folder, a TF",
+    "check model.keras digits.keras --data data.npz": "digits.keras is a Keras model, not",
+    "check model.keras right/assets --data data.npz": "is not a SavedModel: it has neither saved_",
+    "check model.keras right --data x.npz": "x.npz: no such file",
+    "check model.keras right --data model.keras": "has no arrays. Write",
+    "check model.keras right --data labels.npz": "inputs: 'x'. Received: 'y'",
+    "check model.keras right --data labels.npy": "Received shape (8,)",
+    "check unnamed.keras right --data data.npz": "model's inputs: 'input'",
+    "check model.keras right --data one.npy": "give at least 2 samples",
+    "check model.keras right --data dates.npy": "Received datetime64[s]",
+    "check model.keras right --data cut.npy": "ends before the last value",
+    "check model.keras a* --data data.npz": "TensorFlow reads * in the",
+    f"{CHECK} --labels nowhere.npz": "nowhere.npz: no such file",
+    f"{CHECK} data.npy --labels labels.npz": "one file of labels for each of the 2",
+    f"{CHECK} --labels four.npy": "labels need one row for each of the 8 samples",
+    f"{CHECK} --labels dates.npy": "labels must be numbers. Received datetime64[s]",
+    f"{CHECK} --rtol -1": "--rtol: must be a finite number, 0 or larger; received -1",
+    f"{CHECK} --rtol 1": "--rtol: must be below 1",
+    f"{CHECK} --atol much": "--atol: must be a finite number, 0 or larger; received much",
+    f"{CHECK} --batch-sizes 2 0": "--batch-sizes: must be an integer, 1 or larger; received 0",
+    f"{CHECK} --json nowhere/r.json": "there is no folder",
+    f"{CHECK} --html .": "is a folder",
+    f"{CHECK} --json {os.devnull}": "null is a device",
+    f"{CHECK} --json loop": "loop is a broken link",
+    f"{CHECK} --json model.keras": "would overwrite",
+    f"{CHECK} --json right/saved_model.pb": "A report would overwrite",
+    f"{CHECK} --json r --html r": "would overwrite the other report",
+    "compare weights.h5 right --data data.npz": "is an HDF5 file, not a",
+    "compare right nowhere --data data.npz": "nowhere: no such file",
+    "compare nowhere.keras right --data data.npz": "no such file",
+    "compare right four.npy --data data.npz": "four.npy is not a SavedModel",
+    f"{RECALIBRATE} right --to new.keras": "right is a folder. Give the .npz or",
+    f"{RECALIBRATE} data.npz --to new": "--to must be a .keras file",
+    f"{RECALIBRATE} data.npz --to model.keras": "exists and is not overwritten",
+    f"{RECALIBRATE} data.npz --to four.npy/n.keras": "four.npy is a file",
+    "convert model.keras --to new.keras --max-timesteps 0": "must be an integer, 1 or larger",
+    "convert model.keras --to new.keras --max-timesteps 5": "--max-timesteps needs --norm batch",
+    "export model.keras --to model.tflite": "--to must be a folder; received",
+    "export model.keras --to q*": "TensorFlow reads * in the path",
+    "export model.keras --to ''": "an argument is empty",
+    "export model.keras --to caf\udce9": "caf\\udce9 is not UTF-8",
+    "export model.keras --to four.npy": "--to must be a folder; ",
+    "export model.keras --to full": "full/saved_model exists; choose another --to",
+    "export model.keras --to full --format tflite --version 1": "model-1.tflite exists; give a hi",
+    "export model.keras --to link": "nowhere, which does not exist. Make",
+    "inspect digits.keras --data missing.npz": "missing.npz: no such file",
+    f"{EXPORT} --samples right/saved_model.pb": "is not an .npz or .npy file",
+    f"{EXPORT} --format h5": "--format must be one of saved_model, tflite, onnx; received h5",
+    f"{EXPORT} --quantize float16": "--quantize needs --format tflite",
+    f"{EXPORT} --signature step": "--signature needs --format tflite",
+    f"{EXPORT} --step --format onnx": "--step needs --format saved_model or tflite",
+    f"{TFLITE} --quantize int8": "--quantize int8 needs samples for",
+    f"{TFLITE} --quantize int8 --samples data.npz --step": "int8 excludes --step",
+    f"{TFLITE} --signature step --no-step": "--signature step excludes --no-step",
+    f"{EXPORT} --version 0": "--version: must be an integer, 1 or larger; received 0",
+    f"{EXPORT} --version {2**63}": "must be at most 9223372036854775807; received 92",
+}
 LATE = [
-    ((*TFLITE, "--signature", "step"), "no recurrent layer, so it has no states"),
-    ((*CHECK, "--labels", "{}/data.npz"), "must be names of outputs: 'y'"),
-    ((*CHECK, "--lengths", "99999999999"), "lengths"),
+    (f"{TFLITE} --signature step", "no recurrent layer, so it has no states"),
+    (f"{CHECK} --labels data.npz", "must be names of outputs: 'y'"),
+    (f"{CHECK} --lengths 99999999999", "lengths"),
 ]
 
 
-def run_without_tensorflow(commands):
+def run_without_tensorflow(commands, folder):
     """Run commands in one process that cannot import Keras; return (status, stderr) of each."""
     script = (
-        "import contextlib, io, json, sys\n"
+        "import contextlib, io, json, os, sys\n"
+        "sys.path[0] = os.getcwd()\n"
+        "os.chdir(sys.argv[1])\n"
         "sys.modules['keras'] = sys.modules['tensorflow'] = None\n"
         "import keras_norm_cli\n"
         "def run(arguments):\n"
@@ -162,7 +126,10 @@ def run_without_tensorflow(commands):
         "print(json.dumps([run(arguments) for arguments in json.loads(sys.stdin.read())]))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], input=json.dumps(commands), capture_output=True, text=True
+        [sys.executable, "-c", script, folder],
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -183,25 +150,22 @@ def refused_early(folder):
     (folder / "full" / "saved_model").mkdir(parents=True)
     (folder / "full" / "model-1.tflite").touch()
     before = sorted(folder.rglob("*"))
-    commands = [[argument.format(folder) for argument in case] for case, _ in EARLY]
-    results = run_without_tensorflow(commands)
+    results = run_without_tensorflow([shlex.split(command) for command in EARLY], folder)
     assert sorted(folder.rglob("*")) == before
-    return {
-        case: (status, "", err) for (case, _), (status, err) in zip(EARLY, results, strict=True)
-    }
+    return dict(zip(EARLY, results, strict=True))
 
 
-@pytest.mark.parametrize(("arguments", "message"), EARLY)
-def test_wrong_use_is_refused_in_one_line_before_tensorflow_is_imported(
-    refused_early, arguments, message
-):
-    assert message in refused(refused_early[arguments])
+@pytest.mark.parametrize("command", EARLY)
+def test_wrong_use_is_refused_in_one_line_before_tensorflow_is_imported(refused_early, command):
+    status, err = refused_early[command]
+    assert EARLY[command] in refused((status, "", err))
 
 
-@pytest.mark.parametrize(("arguments", "message"), LATE)
-def test_wrong_use_is_one_line_and_status_2(run, folder, arguments, message):
+@pytest.mark.parametrize(("command", "message"), LATE)
+def test_wrong_use_is_one_line_and_status_2(run, folder, monkeypatch, command, message):
+    monkeypatch.chdir(folder)
     before = sorted(folder.iterdir())
-    assert message in refused(run(*arguments))
+    assert message in refused(run(*command.split()))
     assert sorted(folder.iterdir()) == before
 
 
@@ -239,7 +203,17 @@ def test_an_error_of_a_layer_is_one_line_with_file_and_line(run, tmp_path):
 
 def test_a_missing_report_package_names_the_extra(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    message = refused(run(*CHECK, "--html", tmp_path / "r.html"))
+    message = refused(
+        run(
+            "check",
+            "{}/model.keras",
+            "{}/right",
+            "--data",
+            "{}/data.npz",
+            "--html",
+            tmp_path / "r.html",
+        )
+    )
     assert ".[report]" in message
     assert list(tmp_path.iterdir()) == []
 

@@ -119,8 +119,9 @@ def test_an_exported_graph_runs_the_uncompiled_loop(monkeypatch, functions, comp
 
 
 @every_format
-def test_the_block_restores_every_function(functions):
-    layer = keras_norm.LayerNormSimpleRNN(3)
+@pytest.mark.parametrize("cls", [keras_norm.LayerNormSimpleRNN, keras.layers.SimpleRNN])
+def test_the_block_restores_every_function(functions, cls):
+    layer = cls(3)
     layer.build((None, None, 2))
     owners = [layer, type(layer), NormRNN, *functions]
     before = [dict(vars(owner)) for owner in owners]

@@ -96,26 +96,19 @@ def test_a_model_is_loaded_and_its_expected_outputs_are_computed_here(transfer):
     assert run.variable_digests() == reference_runner(model).variable_digests()
 
 
-def test_a_registered_layer_of_a_module_is_imported(transfer):
-    inputs = keras.Input((3,), name="x")
-    copy = transfer(keras.Model(inputs, own_layers.Doubled()(inputs)))
-    assert isinstance(copy.layers[-1], own_layers.Doubled)
-
-
 class Unregistered(keras.layers.Layer):
     def call(self, x):
         return x
 
 
-def test_a_layer_that_is_not_registered_is_imported_too(transfer):
+def of_layer(cls, *arguments):
     inputs = keras.Input((3,), name="x")
-    copy = transfer(keras.Model(inputs, Unregistered()(inputs)))
-    assert type(copy.layers[-1]) is Unregistered
+    return keras.Model(inputs, cls(*arguments)(inputs))
 
 
-def of_layer(cls):
-    inputs = keras.Input((3,), name="x")
-    return keras.Model(inputs, cls()(inputs))
+@pytest.mark.parametrize("cls", [own_layers.Doubled, Unregistered])
+def test_a_layer_is_imported_from_its_module(transfer, cls):
+    assert type(transfer(of_layer(cls)).layers[-1]) is cls
 
 
 def test_a_class_of_the_main_program_is_refused(values, monkeypatch):
@@ -163,7 +156,5 @@ class Unsaveable(keras.layers.Layer):
 
 
 def test_a_model_that_cannot_be_saved_is_refused(values):
-    inputs = keras.Input((3,), name="x")
-    model = keras.Model(inputs, Unsaveable(3)(inputs))
     with pytest.raises(ValueError, match=r"cannot be saved, so .* on TensorFlow: no config"):
-        values.convert(model)
+        values.convert(of_layer(Unsaveable, 3))

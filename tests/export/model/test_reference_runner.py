@@ -24,13 +24,9 @@ def test_a_model_of_another_backend_runs_on_that_backend():
     assert run.seconds() > 0.0
 
 
-def test_the_first_layer_with_other_outputs_is_found():
+def test_the_first_layer_outside_the_tolerance_is_found():
     run = TrainedRunner(trained_on_jax(with_other_layer(1.0), with_other_layer(1.1)))
     assert run.find_other_layer({"x": X}, 1e-5) == "factor"
-
-
-def test_no_layer_is_found_within_the_tolerance():
-    run = TrainedRunner(trained_on_jax(with_other_layer(1.0), with_other_layer(1.1)))
     assert run.find_other_layer({"x": X}, 0.5) is None
 
 

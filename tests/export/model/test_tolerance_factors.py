@@ -116,33 +116,21 @@ class Voiced(keras.layers.Layer):
 LSTM = keras.layers.LSTM(2, return_sequences=True)
 
 
-@pytest.mark.parametrize(
-    ("layers", "timesteps"),
-    [
-        ([keras.layers.Conv1D(4, 512, strides=256), LSTM], 95),
-        ([keras.layers.Conv1D(4, 512, strides=256, padding="same"), LSTM], 96),
-        ([keras.layers.MaxPooling1D(8), keras.layers.Bidirectional(LSTM)], 3_072),
-        ([keras.layers.UpSampling1D(2), LSTM], 49_152),
-        ([keras.layers.ZeroPadding1D(10), LSTM], 24_596),
-        ([keras.layers.Conv1D(3, 4, strides=4), stack(keras_norm.LayerNormLSTM(2))], 6_144),
-        ([LSTM, keras.layers.MaxPooling1D(2), keras.layers.GRU(2)], 24_576),
-        ([Encoder()], 6_143),
-        ([keras.layers.TimeDistributed(keras.layers.Dense(2)), LSTM], 24_576),
-        ([Voiced(), LSTM], 24_576),
-    ],
-    ids=[
-        "strides",
-        "same padding",
-        "pooling",
-        "upsampling",
-        "padding",
-        "nested",
-        "two recurrences",
-        "custom layer",
-        "time distributed",
-        "unknown",
-    ],
-)
+COUNTED = {
+    "strides": ([keras.layers.Conv1D(4, 512, strides=256), LSTM], 95),
+    "same padding": ([keras.layers.Conv1D(4, 512, strides=256, padding="same"), LSTM], 96),
+    "pooling": ([keras.layers.MaxPooling1D(8), keras.layers.Bidirectional(LSTM)], 3_072),
+    "upsampling": ([keras.layers.UpSampling1D(2), LSTM], 49_152),
+    "padding": ([keras.layers.ZeroPadding1D(10), LSTM], 24_596),
+    "nested": ([keras.layers.Conv1D(3, 4, strides=4), stack(keras_norm.LayerNormLSTM(2))], 6_144),
+    "two recurrences": ([LSTM, keras.layers.MaxPooling1D(2), keras.layers.GRU(2)], 24_576),
+    "custom layer": ([Encoder()], 6_143),
+    "time distributed": ([keras.layers.TimeDistributed(keras.layers.Dense(2)), LSTM], 24_576),
+    "unknown": ([Voiced(), LSTM], 24_576),
+}
+
+
+@pytest.mark.parametrize(("layers", "timesteps"), COUNTED.values(), ids=COUNTED)
 def test_timesteps_are_counted_at_the_recurrent_layer(layers, timesteps):
     model = stack(*(layer.__class__.from_config(layer.get_config()) for layer in layers))
     assert timestep_counter(model)(inputs_of(x=24_576)) == timesteps

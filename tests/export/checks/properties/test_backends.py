@@ -1,7 +1,6 @@
 """The property "backends": the model computes equal outputs on TensorFlow and where it trained."""
 
 import numpy as np
-import pytest
 
 from keras_norm.export import check
 from keras_norm.export.model.keras_runner import KerasRunner
@@ -9,13 +8,6 @@ from tests.export.model.trained_elsewhere import trained_on_jax, with_other_laye
 
 X = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
 SIZES = {"batch_sizes": [3], "lengths": [6]}
-
-
-@pytest.fixture(scope="module")
-def report_of_other_outputs():
-    """Check an artifact that equals the model on TensorFlow, but not the model on JAX."""
-    model = with_other_layer(1.0)
-    return check(trained_on_jax(model, with_other_layer(1.1)), KerasRunner(model), X, **SIZES)
 
 
 def test_a_model_trained_on_tensorflow_has_no_such_property():
@@ -31,18 +23,14 @@ def test_equal_outputs_on_both_backends_pass():
     assert report.keras.property("backends").detail == "equal outputs on TensorFlow and on jax"
 
 
-def test_other_outputs_on_tensorflow_fail_and_the_layer_is_named(report_of_other_outputs):
-    assert not report_of_other_outputs
-    found = report_of_other_outputs.keras.property("backends")
+def test_other_outputs_on_tensorflow_fail_and_the_only_advice_is_about_the_layer():
+    """The artifact equals the model on TensorFlow, but not the model on JAX."""
+    model = with_other_layer(1.0)
+    report = check(trained_on_jax(model, with_other_layer(1.1)), KerasRunner(model), X, **SIZES)
+    assert not any(result.passed for result in (report, *report.artifacts))
+    found = report.keras.property("backends")
     assert found.status == "fail"
     assert "TensorFlow differs from jax: the first layer that differs is 'factor'" in found.detail
-
-
-def test_the_file_is_compared_with_the_backend_that_trained_the_model(report_of_other_outputs):
-    assert not any(result.passed for result in report_of_other_outputs.artifacts)
-
-
-def test_the_only_advice_is_about_the_layer(report_of_other_outputs):
-    (finding,) = [f for f in report_of_other_outputs.findings if f.subject != "gap"]
+    (finding,) = [f for f in report.findings if f.subject != "gap"]
     assert finding.subject == "Keras model"
     assert finding.advice.startswith("Write the layer with keras.ops")

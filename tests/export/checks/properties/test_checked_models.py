@@ -84,12 +84,6 @@ def test_padding_that_changes_no_output_passes(masked):
     assert own.property("left padding").status == "pass"
 
 
-def test_a_mask_inside_a_nested_model_is_padded(masked):
-    inputs = keras.Input((None, 3), name="x")
-    outer = keras.Model(inputs, masked(inputs))
-    assert check(outer, [KerasRunner(outer)], DATA).keras.property("right padding").status == "pass"
-
-
 def test_right_padding_that_changes_the_keras_model_fails():
     backward = keras_norm.BatchNormSimpleRNN(4, max_timesteps=8, go_backwards=True)
     model = sequence_model(keras.layers.Masking(-1.0), backward)
@@ -121,16 +115,6 @@ def test_left_padding_that_changes_the_keras_model_is_reported_without_a_failure
     assert any(f.advice.startswith("Pad on the right") for f in report.findings)
 
 
-def test_output_sequences_are_compared_at_unpadded_timesteps():
-    inputs = keras.Input((None,), dtype="int32", name="x")
-    h = keras.layers.Embedding(10, 4, mask_zero=True)(inputs)
-    model = keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True, name="y")(h))
-    tokens = np.random.default_rng(0).integers(1, 10, size=(9, 5))
-    own = check(model, [KerasRunner(model)], tokens).keras
-    assert own.property("right padding").status == "pass"
-    assert own.property("left padding").status == "pass"
-
-
 def test_a_mask_that_is_an_input_is_padded():
     x, keep = keras.Input((None, 3), name="x"), keras.Input((None,), dtype="bool", name="keep")
     h = keras.layers.SimpleRNN(4)(keras.layers.Dense(4)(x), mask=keep)
@@ -138,9 +122,3 @@ def test_a_mask_that_is_an_input_is_padded():
     report = check(model, [KerasRunner(model)], {"x": DATA, "keep": np.ones((9, 6), bool)})
     assert report.keras.property("right padding").status == "pass"
     assert "batch 7, length 6, with gaps" in report.artifacts[0].outputs[0].cases
-
-
-def test_padding_does_not_apply_without_a_mask(model):
-    tested = check(model, [KerasRunner(model)], DATA).keras.property("right padding")
-    assert tested.status == "not applicable"
-    assert "Masking" in tested.detail

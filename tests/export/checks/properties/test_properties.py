@@ -37,69 +37,47 @@ def samples():
     return read_samples({"x": TensorSpec("x", (None, None, 2), "float32")}, data)
 
 
-def judge_rows(run, samples, batch=6):
+@pytest.mark.parametrize(
+    ("function", "batch", "status", "detail"),
+    [
+        (lambda x: x + np.roll(x, 1, axis=0), 6, "fail", "row 0 among other rows"),
+        (lambda x: x * (1 + (len(x) == 1)), 6, "fail", "row 0 in a batch of its own"),
+        (lambda x: x**2, 6, "pass", ""),
+        (lambda x: x.mean(), 6, "fail", "output 'y' has the shape (), but needs one row for each"),
+        (lambda x: x, 1, "not applicable", ""),
+    ],
+)
+def test_rows_are_independent_if_no_row_reads_its_neighbors(
+    samples, function, batch, status, detail
+):
     calls = neighbor_cases(samples, batch)
-    outputs = [(row, case, run(case.inputs)) for row, case in calls]
-    return RowIndependence().judge(outputs, EXACT)
+    outputs = [(row, case, {"y": function(case.inputs["x"])}) for row, case in calls]
+    found = RowIndependence().judge(outputs, EXACT)
+    assert (found.status, found.meaning == RowIndependence.meaning) == (status, status == "fail")
+    assert found.detail.startswith(detail)
 
 
-def judge_padding(known, run, samples, fill):
-    outputs = {side: run(inputs) for side, inputs in pad_samples(samples, {"x": fill}).items()}
-    return known.judge(PaddedOutputs(outputs[""], outputs[known.side]), EXACT)
-
-
-def test_a_row_that_depends_on_its_neighbor_is_not_independent(samples):
-    found = judge_rows(lambda i: {"y": i["x"] + np.roll(i["x"], 1, axis=0)}, samples)
-    assert found.status == "fail"
-    assert found.detail.startswith("row 0 among other rows")
-    assert found.meaning == RowIndependence.meaning
-
-
-def test_a_row_with_another_output_when_alone_is_not_independent(samples):
-    found = judge_rows(lambda i: {"y": i["x"] * (1 + (len(i["x"]) == 1))}, samples)
-    assert found.detail.startswith("row 0 in a batch of its own")
-
-
-def test_rows_that_depend_only_on_themselves_are_independent(samples):
-    assert judge_rows(lambda i: {"y": i["x"] ** 2}, samples).status == "pass"
-
-
-def test_an_output_without_a_row_for_each_sample_is_not_independent(samples):
-    found = judge_rows(lambda i: {"y": i["x"].mean()}, samples)
-    assert found.detail == (
-        "output 'y' has the shape (), but needs one row for each of the 6 rows of the batch"
-    )
-
-
-def test_a_batch_of_one_row_cannot_show_row_independence(samples):
-    assert judge_rows(lambda i: {"y": i["x"]}, samples, batch=1).status == "not applicable"
-
-
-def test_right_padding_that_changes_an_output_fails(samples):
-    found = judge_padding(RightPadding(), lambda i: {"y": i["x"].mean(axis=1)}, samples, 0.0)
-    assert found.status == "fail"
-
-
-def test_right_padding_that_changes_no_output_passes(samples):
-    found = judge_padding(RightPadding(), lambda i: {"y": i["x"].max(axis=1)}, samples, -9.0)
-    assert found.status == "pass"
-
-
-def test_left_padding_that_changes_an_output_differs_without_a_failure(samples):
-    found = judge_padding(LeftPadding(), lambda i: {"y": np.cumsum(i["x"], axis=1)}, samples, 1.0)
-    assert (found.name, found.status) == ("left padding", "differs")
-    assert "3 masked timesteps on the left" in found.detail
-
-
-def test_output_sequences_are_compared_after_left_padding(samples):
-    assert judge_padding(LeftPadding(), lambda i: {"y": i["x"]}, samples, 9.0).status == "pass"
-
-
-def test_outputs_are_compared_on_every_axis_that_padding_makes_longer(samples):
-    def scores(inputs):
-        return {"y": inputs["x"] @ inputs["x"].swapaxes(1, 2)}
-
-    assert judge_padding(RightPadding(), scores, samples, 9.0).status == "pass"
+@pytest.mark.parametrize(
+    ("known", "function", "fill", "status"),
+    [
+        (RightPadding(), lambda x: x.mean(axis=1), 0.0, "fail"),
+        (RightPadding(), lambda x: x.max(axis=1), -9.0, "pass"),
+        (RightPadding(), lambda x: x @ x.swapaxes(1, 2), 9.0, "pass"),  # two axes become longer
+        (LeftPadding(), lambda x: np.cumsum(x, axis=1), 1.0, "differs"),
+        (LeftPadding(), lambda x: x, 9.0, "pass"),
+    ],
+)
+def test_outputs_at_unmasked_timesteps_are_compared_after_padding(
+    samples, known, function, fill, status
+):
+    outputs = {
+        side: {"y": function(inputs["x"])}
+        for side, inputs in pad_samples(samples, {"x": fill}).items()
+    }
+    found = known.judge(PaddedOutputs(outputs[""], outputs[known.side]), EXACT)
+    assert (found.name, found.status) == (known.name, status)
+    if status == "differs":
+        assert "3 masked timesteps on the left" in found.detail
 
 
 def test_a_repeated_call_that_differs_is_located_in_the_data(samples):

@@ -1,5 +1,7 @@
 """TFLite files of recurrent and other layers; files that are not written."""
 
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -173,6 +175,14 @@ def of_timesteps():
         (models.dense, {"signature": "step"}, "has no recurrent layer"),
         (of_text, {}, r'"words" takes text, .*split_text_model\(model\)'),
         (stateful, {}, "is stateful"),
+        *(
+            (
+                partial(models.dense, dtype=policy),
+                {},
+                r'"y" \(Dense\) computes in .*float16.* float32',
+            )
+            for policy in ("mixed_float16", "bfloat16")
+        ),
         (of_timesteps, {"quantize": "dynamic"}, "of every timestep.*samples="),
     ],
 )
@@ -181,9 +191,3 @@ def test_an_unsupported_model_or_argument_is_refused(tmp_path, make, arguments, 
     with pytest.raises(ValueError, match=message):
         export_tflite(make(), path, **arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
-def test_half_precision_is_refused_with_the_layer_and_advice(tmp_path, policy):
-    with pytest.raises(ValueError, match=r'layer "y" \(Dense\) computes in .*float16.* float32'):
-        export_tflite(models.dense(dtype=policy), tmp_path / "model.tflite")
