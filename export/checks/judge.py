@@ -190,11 +190,10 @@ class Judge:
             found.setdefault(m.output, []).append((whole, whole, m))
         for case, actual in zip(edges, subject.outputs[len(cases) :], strict=False):
             tolerance = self._edge_tolerance(tolerances, case.outputs)
-            for m in measure(case.outputs, actual, rtol, case.rows):
-                result = tolerance.judge(m)
+            for result in tolerance.compare(case.outputs, actual, case.rows):
                 if self.rtol is None and self.atol is None:
                     result = self.rounding.excuse(case, result)
-                on_edges.setdefault(m.output, []).append((case.name, result))
+                on_edges.setdefault(result.output, []).append((case.name, result))
         errors = self._error_statistics(on_data)
         results = []
         for name, measured in found.items():
@@ -234,7 +233,8 @@ class Judge:
         8-bit files must only be finite: a single sample may differ much.
         """
         if tolerances.values.limits is not None:
-            return dataclasses.replace(tolerances.values, integer_share=1.0, limits={})
+            rtol = tolerances.calls.rtol
+            return dataclasses.replace(tolerances.values, rtol=rtol, integer_share=1.0, limits={})
         atol = dict(tolerances.calls.atol)
         if self.atol is None:
             share = tolerances.share

@@ -3,11 +3,11 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.arrays import magnitude
+from keras_norm.export.compare.arrays import magnitude, without_common_nan
 from keras_norm.export.compare.output_differences import measure, merge_measurements
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison
 from keras_norm.typing import Arrays
@@ -121,18 +121,38 @@ class Tolerance:
             for result in results
         ]
 
-    def first_failure(
+    def compare(
         self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
-    ) -> OutputComparison | None:
-        """Return the comparison of the first output that exceeds its tolerance, or None.
+    ) -> list[OutputComparison]:
+        """Compare each output with its expected value.
 
         Args:
             expected: arrays by output name.
             actual: arrays by output name.
             rows: the sample number of each row; None to count from 0.
         """
-        results = map(self.judge, measure(expected, actual, self.rtol, rows))
-        return next((result for result in results if not result), None)
+        return [self.judge(found) for found in measure(expected, actual, self.rtol, rows)]
+
+    def first_failure(
+        self,
+        expected: Arrays,
+        actual: Arrays,
+        rows: Sequence[int] | None = None,
+        excuse: Callable[[OutputComparison], OutputComparison] = lambda result: result,
+    ) -> OutputComparison | None:
+        """Return the comparison of the first output that exceeds its tolerance, or None.
+
+        NaN at the same position in both arrays is not a difference.
+
+        Args:
+            expected: as for `compare`.
+            actual: as for `compare`.
+            rows: as for `compare`.
+            excuse: takes a failed comparison; returns one that passes, or the same.
+        """
+        wanted, received = without_common_nan(expected, actual)
+        results = self.compare(wanted, {**actual, **received}, rows)
+        return next((result for result in results if not (result or excuse(result))), None)
 
 
 def _not_finite(found: Measurement) -> str | None:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import keras
 
-from keras_norm.export.compare.arrays import without_common_nan
 from keras_norm.export.compare.expected import Expected
-from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.model.expected_outputs import expected_for_export
@@ -110,15 +108,12 @@ class Reference:
             The comparison of the first wrong output; None if all outputs are right.
         """
         tolerance = self.expected.file_tolerance(case, quantize)
-        for found in measure(*without_common_nan(case.outputs, actual), tolerance.rtol):
-            result = tolerance.judge(found)
-            if not result and quantize is None:
-                result = self._rounding.excuse(case, result)
-                if result:
-                    self._widen(case, result)
-            if not result:
-                return result
-        return None
+        own = {name: y for name, y in actual.items() if name in case.outputs}
+        if quantize is not None:
+            return tolerance.first_failure(case.outputs, own)
+        return tolerance.first_failure(
+            case.outputs, own, excuse=functools.partial(self._excuse, case)
+        )
 
     def without_random_outputs(self) -> "Reference | None":
         """Return a reference for the deterministic outputs only; None if there are none.
@@ -129,9 +124,10 @@ class Reference:
         run, expected = reference_runner(self.model), self.expected
         random = set()
         for case in expected.cases:
-            first, second = without_common_nan(case.outputs, run(case.inputs))
-            failed = expected.file_tolerance(case).first_failure
-            random |= {n for n in first if failed({n: first[n]}, {n: second[n]}) is not None}
+            outputs, failed = run(case.inputs), expected.file_tolerance(case).first_failure
+            random |= {
+                n for n, y in case.outputs.items() if failed({n: y}, {n: outputs[n]}) is not None
+            }
         if not random:
             return self
         cases = tuple(
@@ -142,19 +138,22 @@ class Reference:
             return None
         return Reference(self.model, dataclasses.replace(expected, cases=cases))
 
-    def _widen(self, case: Case, result: OutputComparison) -> None:
-        """Store the wider tolerance of a difference that rounding explains, and log a warning."""
-        logger.warning(
-            'model "%s" magnifies rounding errors: for %s, output %r of the exported model differs '
-            "by %.2g. The exporter accepts the difference: it is at most %g times the difference "
-            "that rounding alone causes in the Keras model",
-            self.model.name,
-            case.name,
-            result.output,
-            result.max_abs,
-            MAGNIFIED,
-        )
-        case.atol[result.output] = result.atol
+    def _excuse(self, case: Case, failed: OutputComparison) -> OutputComparison:
+        """Accept a difference that rounding explains: widen its tolerance, and log a warning."""
+        result = self._rounding.excuse(case, failed)
+        if result:
+            case.atol[result.output] = result.atol
+            logger.warning(
+                'model "%s" magnifies rounding errors: for %s, output %r of the exported model '
+                "differs by %.2g. The exporter accepts the difference: it is at most %g times the "
+                "difference that rounding alone causes in the Keras model",
+                self.model.name,
+                case.name,
+                result.output,
+                result.max_abs,
+                MAGNIFIED,
+            )
+        return result
 
     def _find_other_layer(self, inputs: Arrays) -> str | None:
         """Describe the first layer whose outputs differ between TensorFlow and another backend.

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
+from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.model.keras_runner import KerasRunner
@@ -60,7 +60,7 @@ class Backends(Property[BackendOutputs]):
     def judge(self, measured: BackendOutputs, tolerances: Tolerances) -> PropertyResult:
         """Compare the outputs. If they differ, find the first layer that differs."""
         for case, tensorflow in zip(measured.cases, measured.tensorflow, strict=True):
-            worst = find_difference(tolerances.calls, case.outputs, tensorflow, case.rows)
+            worst = tolerances.calls.first_failure(case.outputs, tensorflow, case.rows)
             if worst is not None:
                 share = max(tolerances.share, tolerances.calls.rtol)
                 layer = measured.find_layer(case.inputs, share)

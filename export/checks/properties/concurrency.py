@@ -9,7 +9,6 @@ import numpy as np
 from keras_norm.export.checks.properties.property import (
     Property,
     Tolerances,
-    find_difference,
 )
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
@@ -83,7 +82,7 @@ class Concurrency(Property[ConcurrentCalls]):
             for case, expected, actual in zip(
                 measured.cases, measured.expected, bound, strict=True
             ):
-                worst = find_difference(tolerances.calls, expected, actual, case.rows)
+                worst = tolerances.calls.first_failure(expected, actual, case.rows)
                 if worst is not None:
                     return self.failed(
                         f"calls from {THREADS} threads, {case.name}: {worst.description}"

@@ -6,7 +6,6 @@ from keras_norm.export.checks.properties.masks import Masks
 from keras_norm.export.checks.properties.property import (
     Property,
     Tolerances,
-    find_difference,
 )
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.input_cases import PADDING, pad_samples
@@ -61,7 +60,7 @@ class Padding(Property[PaddedOutputs]):
                 # every longer axis to the timesteps of the original sequence.
                 cut = [self.original if n == m + PADDING else slice(None) for n, m in sizes]
                 actual[output] = longer[tuple(cut)]
-        worst = find_difference(tolerances.calls, measured.original, actual)
+        worst = tolerances.calls.first_failure(measured.original, actual)
         if worst is None:
             return None
         return f"with {PADDING} masked timesteps on the {self.side}, {worst.description}"

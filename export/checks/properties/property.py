@@ -8,11 +8,8 @@ from typing import Generic, TypeVar
 import keras
 
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.arrays import without_common_nan
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
-from keras_norm.export.results.output_comparison import OutputComparison
-from keras_norm.typing import Arrays
 
 Measured = TypeVar("Measured")
 
@@ -119,20 +116,3 @@ class Property(abc.ABC, Generic[Measured]):
     def not_applicable(self, reason: str) -> PropertyResult:
         """Return a "not applicable" result: the property cannot be tested on the model."""
         return PropertyResult(self.name, "not applicable", reason)
-
-
-def find_difference(
-    tolerance: Tolerance, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
-) -> OutputComparison | None:
-    """Return the first output that differs between two calls, or None.
-
-    NaN at the same position in both calls is not a difference.
-
-    Args:
-        tolerance: the tolerance for the outputs.
-        expected: outputs by name.
-        actual: outputs by name.
-        rows: the sample number of each row; None to count from 0.
-    """
-    wanted, received = without_common_nan(expected, actual)
-    return tolerance.first_failure(wanted, {**actual, **received}, rows)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
+from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.results.artifact_result import PropertyResult
@@ -42,7 +42,7 @@ class Repeat(Property[RepeatedCall]):
 
     def judge(self, measured: RepeatedCall, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
         case, other = measured.case, measured.other
-        worst = find_difference(tolerances.calls, measured.before, measured.after, case.rows)
+        worst = tolerances.calls.first_failure(measured.before, measured.after, case.rows)
         if worst is not None:
             return self.failed(f"{case.name}: after a call with {other.name}, {worst.description}")
         return self.passed(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
+from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.input_cases import neighbor_cases
 from keras_norm.export.compare.samples import Case
@@ -54,7 +54,7 @@ class RowIndependence(Property[Calls]):
             rows = _select_row(expected, row), _select_row(actual, 0 if is_alone else row)
             if any(map(is_text, case.inputs.values())):
                 rows = _cut_to_common_shapes(*rows)
-            worst = find_difference(tolerances.calls, *rows)
+            worst = tolerances.calls.first_failure(*rows)
             if worst is not None:
                 # Remove the sample number from the description of the difference. The number is
                 # always 0, because the compared outputs have only one row.

@@ -9,7 +9,6 @@ from keras_norm.export.checks.artifacts import SingleStepRunner
 from keras_norm.export.checks.properties.property import (
     Property,
     Tolerances,
-    find_difference,
 )
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.errors import StreamingError
@@ -82,7 +81,7 @@ class Streaming(Property[StepOutputs]):
                 f"the step signature has the inputs {file_inputs}, but the single-step model has "
                 f"the inputs {inputs}: give the recurrent layers names, and export again"
             )
-        worst = find_difference(tolerances.values, measured.expected, measured.actual)
+        worst = tolerances.values.first_failure(measured.expected, measured.actual)
         if worst is not None:
             return self.failed(worst.description)
         return self.passed(

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from keras_norm.export.checks.properties.property import Property, Tolerances, find_difference
+from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.results.artifact_result import PropertyResult
@@ -60,7 +60,7 @@ class Weights(Property[Effects]):
             more = f" and {count} more" if count else ""
             return self.failed(f"inference changed {measured.changed[0]}{more}")
         rows = measured.case.rows
-        worst = find_difference(tolerances.calls, measured.before, measured.after, rows)
+        worst = tolerances.calls.first_failure(measured.before, measured.after, rows)
         if worst is not None:
             return self.failed(
                 f"the outputs of the first call changed after later calls: {worst.description}"
