@@ -53,10 +53,7 @@ def test_missing_modules_are_named_with_the_install_command(table):
             lambda path: export_saved_model(models.dense(), path.with_name("m"), warmup=True),
             r'pip install "\.\[serving\]"',
         ),
-        (
-            lambda path: path.touch() or ONNXRunner(path),
-            r'onnx, onnxruntime: pip install "\.\[onnx\]"',
-        ),
+        (lambda path: path.touch() or ONNXRunner(path), r'onnx, onnxruntime: .* "\.\[onnx\]"'),
         (lambda path: path.touch() or MicroRunner(path), r"\[micro\]"),
     ],
     ids=["TFLite", "ONNX", "warmup", "ONNX Runtime", "TFLite Micro"],

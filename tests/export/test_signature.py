@@ -84,10 +84,7 @@ class Subclassed(keras.Model):
     ("model", "remedy"),
     [
         (Subclassed(), "Wrap the model"),
-        (
-            keras.Sequential([keras.layers.Dense(1)]),
-            "Build the model: let it begin with keras.Input",
-        ),
+        (keras.Sequential([keras.layers.Dense(1)]), "Build the model: let it begin with"),
         ("a path", "Load the model: .* keras.saving.load_model"),
     ],
     ids=["a subclass", "not built", "a path"],

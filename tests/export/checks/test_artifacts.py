@@ -18,11 +18,8 @@ def saved_model(tmp_path_factory):
 
 
 def test_a_saved_model_runs_in_two_runners(saved_model):
-    assert [s.name for s in sources([saved_model])] == ["saved_model", "saved_model (C API)"]
-
-
-def test_a_single_artifact_may_be_given_without_a_list(saved_model):
-    assert [s.path for s in sources(str(saved_model))] == [str(saved_model)] * 2
+    for given in ([saved_model], str(saved_model)):
+        assert [s.name for s in sources(given)] == ["saved_model", "saved_model (C API)"]
 
 
 def test_the_highest_version_is_run(saved_model, tmp_path):

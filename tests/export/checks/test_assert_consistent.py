@@ -46,10 +46,7 @@ def test_unknown_formats_raise(model, formats):
     [
         ({"tflite": {"quantize": "int8"}}, "Give samples="),
         ({"tflite": None}, "formats takes a dict of options for tflite.* Received: None"),
-        (
-            {"saved_model": {"path": "x"}},
-            "a dict of options for saved_model. A path is not an option",
-        ),
+        ({"saved_model": {"path": "x"}}, "options for saved_model. A path is not an option"),
         ({"saved_model": {"version": 0}}, "version must be an integer"),
     ],
 )

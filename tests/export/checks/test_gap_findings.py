@@ -30,68 +30,60 @@ def of_layer(length=None, **changes):
     return judge([dataclasses.replace(GOOD, **changes)], length=length)
 
 
-@pytest.mark.parametrize(
-    ("gap", "reason"),
-    [
-        (
-            {"layers": [GOOD]},
-            "the moving statistics agree with the data: the means are at most 0.01 standard "
-            "deviations away (in bn); the outputs differ by up to 0.5, because training mode uses "
-            "the statistics of each batch",
-        ),
-        (
-            {"layers": [FAR], "metrics": (SAME,)},
-            "the accuracy is 0.91 in inference mode and 0.915 in training mode; the outputs differ "
-            "by up to 0.5, because training mode uses the statistics of each batch",
-        ),
-        (
-            {"layers": [GOOD], "outputs": (SMALL,)},
-            "the moving statistics agree with the data: the means are at most 0.01 standard "
-            "deviations away (in bn)",
-        ),
-        ({"layers": [], "metrics": (SAME,)}, "the accuracy is 0.91 in inference mode and 0.915"),
-        ({"layers": [], "outputs": (EQUAL,)}, "the model has no batch normalization, and both"),
-        ({"layers": [GOOD], "samples": 20}, "; 20 samples are few, give 100"),
-    ],
-    ids=[
-        "equal statistics",
-        "equal accuracy",
-        "small difference",
-        "equal accuracy without batch norm",
-        "no batch norm",
-        "few samples",
-    ],
-)
+HARMLESS = {
+    "equal statistics": (
+        {"layers": [GOOD]},
+        "the moving statistics agree with the data: the means are at most 0.01 standard "
+        "deviations away (in bn); the outputs differ by up to 0.5, because training mode uses "
+        "the statistics of each batch",
+    ),
+    "equal accuracy": (
+        {"layers": [FAR], "metrics": (SAME,)},
+        "the accuracy is 0.91 in inference mode and 0.915 in training mode; the outputs differ "
+        "by up to 0.5, because training mode uses the statistics of each batch",
+    ),
+    "small difference": (
+        {"layers": [GOOD], "outputs": (SMALL,)},
+        "the moving statistics agree with the data: the means are at most 0.01 standard "
+        "deviations away (in bn)",
+    ),
+    "equal accuracy without batch norm": (
+        {"layers": [], "metrics": (SAME,)},
+        "the accuracy is 0.91 in inference mode and 0.915",
+    ),
+    "no batch norm": (
+        {"layers": [], "outputs": (EQUAL,)},
+        "the model has no batch normalization, and both",
+    ),
+    "few samples": ({"layers": [GOOD], "samples": 20}, "; 20 samples are few, give 100"),
+}
+
+
+@pytest.mark.parametrize(("gap", "reason"), HARMLESS.values(), ids=HARMLESS)
 def test_a_gap_without_harm_has_a_reason_and_no_advice(gap, reason):
     verdict, found, advice = judge(**gap)
     assert (verdict, advice) == ("ok", ())
     assert reason in found
 
 
-@pytest.mark.parametrize(
-    ("gap", "advice"),
-    [
-        ({"layers": [FAR]}, ["Call recalibrate"]),
-        ({"layers": [GOOD], "metrics": (WORSE,)}, ["Call recalibrate"]),
-        ({"layers": [FAR], "metrics": (WORSE,)}, ["Call recalibrate", "Call recalibrate"]),
-        (
-            {"layers": [FAR], "metrics": (SAME,), "outputs": (DIFFERS, OutputGap("z", 0, 0, 1))},
-            ["Call recalibrate"],
-        ),
-        ({"layers": [FAR], "metrics": (SAME,), "max_gap": 0.1}, ["Call recalibrate"]),
-        ({"layers": [GOOD], "max_gap": 0.1}, ["Call recalibrate"]),
-        ({"layers": []}, ["Look for another layer"]),
-    ],
-    ids=[
-        "far statistics",
-        "worse accuracy",
-        "both",
-        "an output without labels",
-        "above max_gap with far statistics",
-        "above max_gap",
-        "no batch norm",
-    ],
-)
+HARMFUL = {
+    "far statistics": ({"layers": [FAR]}, ["Call recalibrate"]),
+    "worse accuracy": ({"layers": [GOOD], "metrics": (WORSE,)}, ["Call recalibrate"]),
+    "both": ({"layers": [FAR], "metrics": (WORSE,)}, ["Call recalibrate", "Call recalibrate"]),
+    "an output without labels": (
+        {"layers": [FAR], "metrics": (SAME,), "outputs": (DIFFERS, OutputGap("z", 0, 0, 1))},
+        ["Call recalibrate"],
+    ),
+    "above max_gap with far statistics": (
+        {"layers": [FAR], "metrics": (SAME,), "max_gap": 0.1},
+        ["Call recalibrate"],
+    ),
+    "above max_gap": ({"layers": [GOOD], "max_gap": 0.1}, ["Call recalibrate"]),
+    "no batch norm": ({"layers": []}, ["Look for another layer"]),
+}
+
+
+@pytest.mark.parametrize(("gap", "advice"), HARMFUL.values(), ids=HARMFUL)
 def test_a_gap_with_harm_has_advice_and_is_large(gap, advice):
     verdict, reason, found = judge(**gap)
     assert verdict == "large"

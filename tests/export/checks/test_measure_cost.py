@@ -7,7 +7,6 @@ from keras_norm.export.checks import subject
 from keras_norm.export.checks.artifacts import FunctionRunner
 from keras_norm.export.checks.subject import file_size, measure_cost, measure_milliseconds
 from keras_norm.export.compare.samples import Samples
-from keras_norm.export.results.artifact_result import readable_size
 
 SAMPLES = Samples({}, {"x": np.zeros((3, 2))})
 
@@ -59,8 +58,3 @@ def test_the_size_of_a_folder_is_the_size_of_its_files(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"123")
     assert file_size(tmp_path) == 8
     assert file_size(tmp_path / "saved_model.pb") == 3
-
-
-@pytest.mark.parametrize(("size", "text"), [(1234567, "1.2 MB"), (999, "1.0 kB")])
-def test_sizes_are_readable(size, text):
-    assert readable_size(size) == text

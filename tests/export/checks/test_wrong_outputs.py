@@ -21,6 +21,7 @@ from tests.export.compared import compare
 OWN = ArtifactResult("Keras model", "", "float32", 1e-5, None)
 FILE = ArtifactResult("model.tflite", "model.tflite", "float32", 1e-5, None)
 OLD = FirstDifference("lstm", "old", stale=True)
+SAME = FirstDifference("lstm", "same", stale=False)
 
 
 def found(*artifacts, own=OWN):
@@ -56,24 +57,14 @@ def test_the_advice_on_the_gap_comes_after_the_findings_on_artifacts():
     ("first", "changes", "observation", "advice"),
     [
         (OLD, {}, "differs is 'lstm'", "Export the model again:"),
+        (SAME, {}, "differs is 'lstm'", "Correct the layer 'lstm'"),
         (
-            FirstDifference("lstm", "same", stale=False),
-            {},
-            "differs is 'lstm'",
-            "Correct the layer 'lstm'",
-        ),
-        (
-            FirstDifference("lstm", "same", stale=False),
+            SAME,
             {"precision": "float16"},  # as the model
             "differs is 'lstm'",
             "Correct the layer 'lstm'",
         ),
-        (
-            FirstDifference(None, "a function"),
-            {},
-            "not known: a function",
-            "check the new file; or accept",
-        ),
+        (FirstDifference(None, "a function"), {}, "not known: a function", "; or accept"),
         (FirstDifference("lstm", "no export"), {}, "differs is 'lstm'", "check the new file"),
         (FirstDifference(None, "tiny", False, is_rounding=True), {}, "tiny", "lengths="),
         (FirstDifference("lstm", "", False), {"quantized": True}, "lstm", "give labels= and judge"),

@@ -90,10 +90,7 @@ def test_sequences_without_numbers_or_timesteps_are_refused(x, message):
             "batch 7: every expected value of output 'y' is NaN",
         ),
         ((case(atol={"y": 1e9}),), r"output 'y' has the tolerance 1e\+09"),
-        (
-            (case(), case(name="batch 7", atol={"y": 5.0})),
-            "batch 7: output 'y' has the tolerance 5",
-        ),
+        ((case(), case(name="batch 7", atol={"y": 5.0})), "batch 7: .* 'y' has the tolerance 5"),
         ((case(expected={"y": np.zeros(5)}, atol={"y": 1.0}),), "its largest expected value is 0"),
     ],
 )

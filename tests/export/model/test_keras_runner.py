@@ -17,12 +17,6 @@ def test_on_other_backends_predict_gives_the_outputs_by_their_names_in_files():
     models.assert_same(outputs, expected)
 
 
-def test_seconds_are_those_of_the_last_run():
-    run = KerasRunner(models.dense())
-    run({"x": np.ones((1, 3))})
-    assert run.seconds() > 0.0
-
-
 def test_digests_change_with_a_weight():
     model = models.dense()
     run = KerasRunner(model)

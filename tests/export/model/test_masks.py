@@ -21,18 +21,6 @@ def fills_of(model, length=4):
     return mask_fills(model), samples
 
 
-def test_the_fill_of_a_masking_layer_is_its_mask_value():
-    x = sequences()
-    outputs = keras.layers.SimpleRNN(2)(keras.layers.Masking(-5.0)(x))
-    assert fills_of(keras.Model(x, outputs))[0] == {"x": -5.0}
-
-
-def test_the_fill_of_an_embedding_is_zero():
-    x = keras.Input((None,), dtype="int32", name="x")
-    outputs = keras.layers.SimpleRNN(2)(keras.layers.Embedding(5, 3, mask_zero=True)(x))
-    assert fills_of(keras.Model(x, outputs))[0] == {"x": 0}
-
-
 def encoder():
     """A model that contains a model of two inputs, which masks the second input."""
     plain, masked = sequences("plain"), sequences("masked")
@@ -41,22 +29,9 @@ def encoder():
     return keras.Model([plain, masked], outputs)
 
 
-def test_a_nested_model_masks_only_its_masked_input():
-    a, b = sequences("a"), sequences("b")
-    assert fills_of(keras.Model([a, b], encoder()([b, a])))[0] == {"a": -5.0}
-
-
 class Subclassed(keras.Model):
     def call(self, x):
         return x
-
-
-def test_a_masking_layer_beside_an_unmasked_nested_model_counts():
-    x = sequences()
-    inner = keras.Sequential([sequences(), keras.layers.SimpleRNN(2)])
-    masked = keras.layers.SimpleRNN(2)(keras.layers.Masking(-5.0)(x))
-    outputs = keras.layers.Concatenate()([inner(x), inner(Subclassed()(x)), masked])
-    assert fills_of(keras.Model(x, outputs))[0] == {"x": -5.0}
 
 
 def masked_by_an_input():
@@ -72,8 +47,40 @@ def masked_by_an_input():
     return keras.Model([x, other, keep], outputs)
 
 
-def test_a_mask_input_also_masks_the_inputs_of_its_layer():
-    assert fills_of(masked_by_an_input())[0] == {"x": 0, "keep": 0}
+def masked():
+    x = sequences()
+    return keras.Model(x, keras.layers.SimpleRNN(2)(keras.layers.Masking(-5.0)(x)))
+
+
+def embedded():
+    x = keras.Input((None,), dtype="int32", name="x")
+    return keras.Model(x, keras.layers.Embedding(5, 3, mask_zero=True)(x))
+
+
+def nested():
+    a, b = sequences("a"), sequences("b")
+    return keras.Model([a, b], encoder()([b, a]))
+
+
+def beside_unmasked_models():
+    x = sequences()
+    inner = keras.Sequential([sequences(), keras.layers.SimpleRNN(2)])
+    last = keras.layers.SimpleRNN(2)(keras.layers.Masking(-5.0)(x))
+    return keras.Model(x, keras.layers.Concatenate()([inner(x), inner(Subclassed()(x)), last]))
+
+
+@pytest.mark.parametrize(
+    ("build", "fills"),
+    [
+        (masked, {"x": -5.0}),
+        (embedded, {"x": 0}),
+        (nested, {"a": -5.0}),
+        (beside_unmasked_models, {"x": -5.0}),
+        (masked_by_an_input, {"x": 0, "keep": 0}),
+    ],
+)
+def test_the_fill_of_a_masked_input_is_the_value_that_its_layer_masks(build, fills):
+    assert mask_fills(build()) == fills
 
 
 def test_an_input_that_is_not_masked_cannot_be_padded():

@@ -171,16 +171,16 @@ def test_without_a_model_the_function_runs_in_this_process(monkeypatch):
     assert runs_on_tensorflow(lambda model: os.getpid())("no model") == os.getpid()
 
 
-def test_a_model_without_symbolic_inputs_is_refused_before_the_process_starts(monkeypatch):
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: keras.Sequential([keras.layers.Dense(1)]), "Build the model"),
+        (text_models.classifier, r'input "review" takes text, .* on TensorFlow only'),
+    ],
+)
+def test_a_model_is_refused_before_the_process_starts(monkeypatch, build, message):
+    model = build()
     monkeypatch.setattr("keras.backend.backend", lambda: "jax")
     monkeypatch.setattr(other_backends, "TensorFlowProcess", None)
-    with pytest.raises(ValueError, match="Build the model"):
-        export_saved_model(keras.Sequential([keras.layers.Dense(1)]), "folder")
-
-
-def test_a_model_of_texts_is_refused_before_the_process_starts(monkeypatch):
-    model = text_models.classifier()
-    monkeypatch.setattr("keras.backend.backend", lambda: "jax")
-    monkeypatch.setattr(other_backends, "TensorFlowProcess", None)
-    with pytest.raises(ValueError, match=r'input "review" takes text, .* on TensorFlow only'):
+    with pytest.raises(ValueError, match=message):
         export_saved_model(model, "folder")

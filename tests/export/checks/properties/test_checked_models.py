@@ -13,41 +13,36 @@ from tests.export.checks.faulty_artifacts import DATA, Counts, failed, faulty, s
 pytestmark = pytest.mark.usefixtures("unmeasured_rounding")
 
 
-def test_a_keras_model_that_mixes_rows_fails():
-    leaky = sequence_model(keras.layers.BatchNormalization())
-    leaky.layers[0].call = lambda x, **_: x - ops.mean(x, axis=0)
-    report = check(leaky, [KerasRunner(leaky)], DATA)
+def count_calls(seen, inputs):
+    seen.append(inputs)
+    return 0.001 * len(seen)
+
+
+def remember_a_batch(seen, inputs):
+    seen.append(len(inputs["x"]))
+    return max(seen) > 1
+
+
+@pytest.mark.parametrize(("off", "name"), [(count_calls, "repeat"), (remember_a_batch, "weights")])
+def test_an_artifact_that_keeps_state_between_calls_fails(model, off, name):
+    seen = []
+    fault = faulty(model, lambda inputs, outputs: {"y": outputs["y"] + off(seen, inputs)})
+    report = check(model, [fault], DATA, atol=0.0, rtol=0.0)
+    assert ("faulty_run", name) in failed(report)
+
+
+@pytest.mark.parametrize(
+    ("function", "detail"),
+    [
+        (lambda x: x - ops.mean(x, axis=0), "row 0"),
+        (lambda x: ops.mean(x, axis=0), "the 7 rows of the batch"),
+    ],
+)
+def test_a_keras_model_that_mixes_rows_fails(function, detail):
+    mixed = sequence_model(keras.layers.Lambda(function))
+    report = check(mixed, [KerasRunner(mixed)], DATA)
     assert ("Keras model", "row independence") in failed(report)
-
-
-def test_a_keras_model_without_a_batch_axis_fails():
-    pooled = sequence_model(keras.layers.Lambda(lambda x: ops.mean(x, axis=0)))
-    report = check(pooled, [KerasRunner(pooled)], DATA)
-    assert ("Keras model", "row independence") in failed(report)
-    assert report.keras.property("row independence").detail.endswith("the 7 rows of the batch")
-
-
-def test_an_artifact_that_keeps_state_between_calls_fails(model):
-    calls = []
-
-    def fault(inputs, outputs):
-        calls.append(1)
-        outputs["y"] = outputs["y"] + 0.001 * len(calls)
-        return outputs
-
-    report = check(model, [faulty(model, fault)], DATA, atol=0.0, rtol=0.0)
-    assert ("faulty_run", "repeat") in failed(report)
-
-
-def test_an_artifact_whose_first_call_later_differs_fails(model):
-    def fault(inputs, outputs):
-        fault.largest = max(fault.largest, len(inputs["x"]))
-        outputs["y"] = outputs["y"] + (fault.largest > 1)
-        return outputs
-
-    fault.largest = 0
-    report = check(model, [faulty(model, fault)], DATA)
-    assert ("faulty_run", "weights") in failed(report)
+    assert detail in report.keras.property("row independence").detail
 
 
 def test_nan_in_the_model_and_in_the_artifact_fails():
