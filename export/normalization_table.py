@@ -9,7 +9,7 @@ from keras_norm.export import signature
 from keras_norm.export.checks.train_inference_gap import moving_statistics
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.input_sizes import measure_input_sizes
-from keras_norm.export.model.lost_masks import lost_masks
+from keras_norm.export.model.masks import lost_masks
 from keras_norm.export.report.tables import (
     Cell,
     Column,

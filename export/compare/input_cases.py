@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from keras_norm.export.compare.arrays import is_text
 from keras_norm.export.compare.samples import Case, Samples, is_whole
-from keras_norm.export.compare.text_arrays import is_text
 from keras_norm.typing import Array, Arrays, TensorLike
 
 BATCH_SIZES = (1, 2, 7)

@@ -14,9 +14,9 @@ from keras_norm.export.compare.arrays import (
     kind_of,
     largest,
     magnitude,
+    to_bytes,
     to_float64,
 )
-from keras_norm.export.compare.text_arrays import to_bytes
 from keras_norm.export.results.output_comparison import (
     DifferenceProfile,
     Element,

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.arrays import can_convert, numpy_dtype
-from keras_norm.export.compare.text_arrays import to_bytes
+from keras_norm.export.compare.arrays import can_convert, numpy_dtype, to_bytes
 from keras_norm.export.input_names import TensorSpec, with_file_names
 from keras_norm.typing import Array, Arrays, Shape, TensorLike
 
@@ -47,7 +46,7 @@ class Samples:
     Attributes:
         specs: input specs by input name.
         arrays: arrays by input name, in the dtype of their spec, all with equally many samples. An
-            input of texts has an array of bytes objects (`text_arrays.to_bytes`).
+            input of texts has an array of bytes objects (`arrays.to_bytes`).
         first: number of the first sample in the user's data.
     """
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from keras_norm.export.compare.text_arrays import to_bytes
+from keras_norm.export.compare.arrays import to_bytes
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Array, Tensor
 

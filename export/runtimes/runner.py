@@ -8,8 +8,7 @@ from typing import Self, TypeAlias
 import numpy as np
 
 from keras_norm.export import signature
-from keras_norm.export.compare.arrays import can_convert, numpy_dtype
-from keras_norm.export.compare.text_arrays import to_bytes
+from keras_norm.export.compare.arrays import can_convert, numpy_dtype, to_bytes
 from keras_norm.export.input_names import TensorSpec, with_file_names
 from keras_norm.typing import Array, TensorLike
 from keras_norm.typing import Arrays as Arrays

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.model.lost_masks import LostMask, lost_masks
+from keras_norm.export.model.masks import LostMask, lost_masks
 from keras_norm.export.results.artifact_result import PropertyResult
 
 

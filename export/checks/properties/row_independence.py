@@ -7,9 +7,9 @@ import numpy as np
 
 from keras_norm.export.checks.properties.property import Property, Tolerances
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.arrays import is_text
 from keras_norm.export.compare.input_cases import neighbor_cases
 from keras_norm.export.compare.samples import Case
-from keras_norm.export.compare.text_arrays import is_text
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 

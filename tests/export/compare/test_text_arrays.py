@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export.compare.text_arrays import is_text, to_bytes, to_fixed_width
+from keras_norm.export.compare.arrays import is_text, to_bytes, to_fixed_width
 
 WORDS = ["é", "", "tea"]
 

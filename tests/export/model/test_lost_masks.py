@@ -2,7 +2,7 @@ import keras
 import pytest
 
 import keras_norm
-from keras_norm.export.model.lost_masks import LostMask, lost_masks
+from keras_norm.export.model.masks import LostMask, lost_masks
 
 
 class Unmasked(keras.layers.Layer):
