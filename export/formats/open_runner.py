@@ -8,7 +8,6 @@ import keras
 
 from keras_norm.export import signature
 from keras_norm.export.errors import RunnerError
-from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.format_registry import FORMATS
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import SERVING_DEFAULT
@@ -67,7 +66,14 @@ def open_runner(
     if runtime is None:
         runner = found.open(path, signature_name)
     else:
-        runner = _open_in_runtime(found, path, signature_name, runtime)
+        sources = {source.runtime: source for source in found.find_sources(path, path.name)}
+        if runtime not in sources:
+            raise ValueError(
+                f"the installed runtimes that can run {path} are {', '.join(sources)}. Received: "
+                f"runtime={runtime!r}. Install the package of another runtime, or pass one of "
+                "these."
+            )
+        runner = cast(Runner, sources[runtime].open(signature_name))
     if names is not None:
         try:
             signature.require_names(runner.inputs, names, "the model")
@@ -75,16 +81,3 @@ def open_runner(
             runner.close()
             raise RunnerError(f"{path} is not an export of this model: {error}") from error
     return runner
-
-
-def _open_in_runtime(
-    found: Format, path: pathlib.Path, signature_name: str, runtime: str
-) -> Runner:
-    """Open an artifact in the runtime with the given name."""
-    sources = {source.runtime: source for source in found.find_sources(path, path.name)}
-    if runtime not in sources:
-        raise ValueError(
-            f"the installed runtimes that can run {path} are {', '.join(sources)}. Received: "
-            f"runtime={runtime!r}. Install the package of another runtime, or pass one of these."
-        )
-    return cast(Runner, sources[runtime].open(signature_name))

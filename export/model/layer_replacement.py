@@ -37,10 +37,7 @@ LoopResults: TypeAlias = tuple[Tensor, Tensor, Nest]
 
 @contextlib.contextmanager
 def portable_layers(
-    model: keras.layers.Layer,
-    functions: Substitutes | None = None,
-    *,
-    one_lookup: bool = False,
+    model: keras.layers.Layer, functions: Substitutes | None = None, *, one_lookup: bool = False
 ) -> Iterator[None]:
     """Replace methods of a model's layers in a `with` block, so that exported files can run them.
 

@@ -42,11 +42,7 @@ def pickle_channel(connection: "Connection[Any, Any]", functions: object) -> Cha
         return portable_error(error), traceback.format_exc()
 
     return Channel(
-        connection,
-        functions,
-        dumps=pickle.dumps,
-        loads=pickle.loads,
-        describe_error=describe_error,
+        connection, functions, dumps=pickle.dumps, loads=pickle.loads, describe_error=describe_error
     )
 
 
@@ -100,11 +96,7 @@ class Dataset:
 
 
 def load_trained(
-    path: str,
-    name: str,
-    custom_objects: Mapping[str, str],
-    backend: str,
-    call: RemoteFunction,
+    path: str, name: str, custom_objects: Mapping[str, str], backend: str, call: RemoteFunction
 ) -> keras.Model:
     """Load a model, which the parent process trained and saved, and register it in `TRAINED`.
 

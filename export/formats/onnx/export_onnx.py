@@ -31,19 +31,18 @@ from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, Worker
 from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.ops import tensorflow_scan
 from keras_norm.substitution import Substitutes
-from keras_norm.typing import ScanStep, TensorLike, Tensors
+from keras_norm.typing import TensorLike
 from keras_norm_verify.artifact import SUFFIX
 
-
-def scan_for_onnx(
-    step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, independent_rows: bool = False
-) -> tuple[Tensors, Tensors]:
-    """Scan one timestep per iteration: tf2onnx cannot convert iterations of several timesteps."""
-    return tensorflow_scan.scan_by_step(step, xs, carry, like)
-
-
-# Functions that replace functions of keras_norm while a model is traced for an ONNX file.
-ONNX_FUNCTIONS: Substitutes = {tensorflow_scan: {"scan_by_block": scan_for_onnx}}
+# Functions that replace functions of keras_norm while a model is traced for an ONNX file. They scan
+# one timestep per iteration, because tf2onnx cannot convert iterations of several timesteps.
+ONNX_FUNCTIONS: Substitutes = {
+    tensorflow_scan: {
+        "scan_by_block": lambda step, xs, carry, like, independent_rows=False: (
+            tensorflow_scan.scan_by_step(step, xs, carry, like)
+        )
+    }
+}
 
 
 @runs_on_tensorflow

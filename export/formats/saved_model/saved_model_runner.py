@@ -8,10 +8,7 @@ import tensorflow as tf
 from keras_norm.export.errors import RunnerError
 from keras_norm.export.formats.artifact_format import Source, sources_in_runtime
 from keras_norm.export.formats.openvino.openvino_runner import OpenVINORunner
-from keras_norm.export.formats.saved_model.saved_model_file import (
-    SavedModelFile,
-    refuse_unsafe,
-)
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile, refuse_unsafe
 from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.runtimes.runner import convert_inputs
 from keras_norm.export.runtimes.worker_runner import WorkerRunner

@@ -1,24 +1,34 @@
-"""Convert a Keras model to a TFLite file, without a check of the file's outputs."""
+"""Convert a Keras model to a TFLite file; name the layers that the converter does not support."""
 
 import pathlib
+import re
 import tempfile
 from contextlib import AbstractContextManager
 
 import keras
 
 from keras_norm.export.compare.samples import Samples
-from keras_norm.export.errors import RunnerError
+from keras_norm.export.errors import ConversionError, RunnerError, UnsupportedOpError
+from keras_norm.export.formats.refusals import name_layers
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
 from keras_norm.export.formats.tflite.calibration import INTEGERS, calibration_data
-from keras_norm.export.formats.tflite.converter_errors import explain_error, refuse_loops
 from keras_norm.export.formats.tflite.integer_ops import rewrite_for_integers
-from keras_norm.export.formats.tflite.tflite_loop import INTEGER_FUNCTIONS, TFLITE_FUNCTIONS
+from keras_norm.export.formats.tflite.tflite_loop import (
+    INTEGER_FUNCTIONS,
+    LONGEST_UNROLLED,
+    TFLITE_FUNCTIONS,
+)
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes import channel
 from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.named_layers import named_layers
 from keras_norm.typing import Json
+
+# Prefix of TensorFlow's list operations, in which a loop collects its outputs.
+LOOP_OPS = "TensorList"
 
 
 def start_converter() -> WorkerProcess:
@@ -84,7 +94,7 @@ def convert_model(
             "products": None if products is None else str(products),
         }
         if quantize in INTEGERS and samples is not None:
-            refuse_loops(model, saved_model, quantize)
+            _refuse_loops(model, saved_model, quantize)
             rewrite_for_integers(saved_model, INTEGERS[quantize])
             arrays, batch = calibration_data(samples, step if step_only else None, quantize)
             calibration = folder / "calibration"
@@ -93,5 +103,86 @@ def convert_model(
         try:
             in_float32: list[tuple[str, str]] = converter.load(options)["float32"]
         except RunnerError as error:
-            raise explain_error(model, saved_model, error) from error
+            raise _explain_error(model, saved_model, error) from error
     return in_float32
+
+
+def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str) -> None:
+    """Raise ValueError if a model to quantize has a loop: TensorFlow's quantizer would crash."""
+    ops = SavedModelFile(saved_model).ops
+    loops = [node for op in ("While", "StatelessWhile") for node in ops.get(op, [])]
+    if loops:
+        raise ValueError(
+            f'quantize="{quantize}" cannot convert the loop of {name_layers(model, loops)}. Export '
+            'the step signature only, signature="step"; or choose quantize="dynamic"; or build the '
+            f"model with a static number of timesteps of at most {LONGEST_UNROLLED}, "
+            "keras.Input((timesteps, ...)), and copy the weights (set_weights)"
+        )
+
+
+def _explain_error(
+    model: keras.Model, saved_model: pathlib.Path, error: RunnerError
+) -> ConversionError | UnsupportedOpError:
+    """Return the exception for an error of the worker process, with the layers that cause it."""
+    if unmeasured := re.findall(r"calibration: Failed for tensor (\S+)", error.detail):
+        return ConversionError(
+            "TensorFlow's quantizer treats integers as real numbers in "
+            f"{name_layers(model, unmeasured)}, and has no scale for the tensor {unmeasured[0]}. "
+            "The cause is an argmax or a comparison of booleans. Choose "
+            'quantize="int8", or replace the argmax or the comparison'
+        )
+    ops = SavedModelFile(saved_model).ops
+    unsupported = _unsupported_ops(error.detail, ops)
+    layers = list(named_layers(model))
+    if not unsupported:
+        for path, layer in layers:
+            if mode := getattr(layer, "quantization_mode", None):
+                return ConversionError(
+                    f'layer "{path}" computes in {mode} because of model.quantize, which the '
+                    "converter does not support. Export the model before model.quantize, with "
+                    'quantize="dynamic" or "int8"'
+                )
+        return ConversionError(str(error))
+    advice = "Replace the layer or the function of keras.ops that needs the unsupported operation"
+    if any(op.startswith(LOOP_OPS) for op in unsupported):
+        advice = (
+            "The layer runs its own loop, which converts with a static batch size only: "
+            "keras.Input(batch_shape=(1, None, ...)). For dynamic sizes use a cell in "
+            "keras.layers.RNN(cell), or a recurrent layer of Keras or keras_norm"
+        )
+    elif any(layer.compute_dtype == "float64" for _, layer in layers):
+        advice = (
+            "The model computes in float64: build it under the float32 policy and copy the "
+            "weights (set_weights)"
+        )
+    listed = "; ".join(
+        f"{_source_ops(op, nodes, ops)} in {name_layers(model, nodes)}"
+        for op, nodes in unsupported.items()
+    )
+    return UnsupportedOpError(
+        f"TFLite has no builtin operation for {listed}. {advice}", unsupported
+    )
+
+
+def _source_ops(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
+    """Name an operation that TFLite lacks, and its origin in the model: "A (converted from B)"."""
+    sources = [source for source, own in ops.items() if {*own} & {*nodes}]
+    if op in ops or not sources:
+        return op
+    return f"{op} (converted from {' and '.join(sorted(sources))})"
+
+
+def _unsupported_ops(text: str, ops: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Find the unsupported operations and their nodes in the converter's error text."""
+    found: dict[str, list[str]] = {}
+    for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", text, re.MULTILINE):
+        # The converter replaces some operations of the model. Only the error text names the nodes
+        # of the new operations.
+        named = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
+        nodes = ops.get(op, named)
+        # An operation may be supported in some nodes only. The error text names each unsupported
+        # node as "name@function". But the converter stops its search at the first operation of a
+        # loop, so all nodes of a loop operation count as unsupported.
+        reported = [node for node in nodes if f'"{node}@' in text]
+        found[op] = nodes if op.startswith(LOOP_OPS) else reported or nodes
+    return found

@@ -64,8 +64,9 @@ class TFLiteGraph:
         In a file that computes in integers, the exporter chooses how many operations compute in
         float32. Two such files may have different operations, but constants of the same names.
         """
+        # TensorFlow adds numbers to names, which depend on earlier models.
         constants, others = (
-            [(_without_numbers(constant.name), constant.values.shape) for constant in g.constants]
+            [(re.sub(r"_\d+", "", each.name), each.values.shape) for each in g.constants]
             for g in (self, other)
         )
         same_choice = self.operations == other.operations
@@ -150,11 +151,6 @@ def _read_constant(tensor: Json, dtype: str, data: bytes, in_integers: bool) -> 
 def _place(names: list[str], constant: Constant) -> int:
     """Return the index of the first tensor with the name of a constant."""
     return names.index(constant.name)
-
-
-def _without_numbers(name: str) -> str:
-    """Remove the numbers that TensorFlow adds to names: they depend on earlier models."""
-    return re.sub(r"_\d+", "", name)
 
 
 def _plain(value: Json) -> Json:

@@ -24,11 +24,7 @@ LONGEST_UNROLLED = 128
 
 
 def scan_for_tflite(
-    step: ScanStep,
-    xs: Tensors,
-    carry: Tensors,
-    like: Tensors,
-    independent_rows: bool = False,
+    step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, independent_rows: bool = False
 ) -> tuple[Tensors, Tensors]:
     """Scan over timesteps with TFLite's builtin operations, and write the outputs in blocks.
 
@@ -69,11 +65,7 @@ def scan_for_tflite(
 
 
 def scan_without_loop(
-    step: ScanStep,
-    xs: Tensors,
-    carry: Tensors,
-    like: Tensors,
-    independent_rows: bool = False,
+    step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, independent_rows: bool = False
 ) -> tuple[Tensors, Tensors]:
     """Scan over timesteps without a loop, because TensorFlow's quantizer cannot convert loops.
 
@@ -98,9 +90,7 @@ def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
 
 
 def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
-    """Multiply inputs with a kernel by einsum: matmul makes TFLite plan its memory in every call.
-
-    The result equals the result of `keras_norm.rnn.core.operations.multiply`.
+    """Multiply inputs with a kernel as `keras_norm.rnn.core.operations.multiply`, but by einsum.
 
     TFLite converts `einsum` to one operation with static sizes. `ops.matmul` flattens x and makes
     the shape of the product dynamic: TFLite then plans its memory again in every call.
@@ -110,19 +100,12 @@ def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
     return multiply(xs, kernel)
 
 
-def use_no_fused_batch_norm(x: Tensor, axis: int, mode: str) -> bool:
-    """Return False, because TensorFlow's fused batch norm loses precision when TFLite converts it.
-
-    TFLite lacks a fused batch norm. The operations that replace it round large means.
-    """
-    return False
-
-
 # Functions that replace functions of keras_norm while a model is traced for a TFLite file.
 TFLITE_FUNCTIONS: Substitutes = {
     tensorflow_scan: {"scan_by_step": scan_for_tflite, "scan_by_block": scan_for_tflite},
     operations: {"multiply": multiply_for_tflite},
-    kernels: {"uses_fused_batch_norm": use_no_fused_batch_norm},
+    # TFLite lacks a fused batch norm. The operations that replace it round large means.
+    kernels: {"uses_fused_batch_norm": lambda x, axis, mode: False},
 }
 # The replaced functions for a TFLite file that computes in integers.
 INTEGER_FUNCTIONS: Substitutes = {

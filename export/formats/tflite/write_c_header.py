@@ -6,18 +6,10 @@ import pathlib
 from collections.abc import Iterable, Iterator
 
 from keras_norm.export.formats.staging import staged
-from keras_norm.export.formats.tflite.tflite_file import (
-    Tensors,
-    read_signature,
-    read_tflite,
-)
+from keras_norm.export.formats.tflite.tflite_file import Tensors, read_signature, read_tflite
 from keras_norm.export.signature import SERVING_DEFAULT, STEP, unique
 from keras_norm.typing import Json
-from keras_norm_verify.artifact import (
-    hash_files,
-    read_golden_cases,
-    read_without_golden_cases,
-)
+from keras_norm_verify.artifact import hash_files, read_golden_cases, read_without_golden_cases
 from keras_norm_verify.golden_cases import GoldenCase
 from keras_norm_verify.runtimes import is_tflite
 
