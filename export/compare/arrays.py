@@ -62,11 +62,6 @@ def to_bytes(texts: TensorLike) -> Array:
     return encoded
 
 
-def to_fixed_width(texts: TensorLike) -> Array:
-    """Convert texts to NumPy's bytes of fixed width, which a file stores without pickle."""
-    return to_bytes(texts).astype("S")
-
-
 def to_float64(x: TensorLike) -> npt.NDArray[np.float64]:
     """Convert a tensor or an array of numbers to a float64 array."""
     return np.asarray(x).astype(np.float64)

@@ -41,10 +41,7 @@ class Reference:
 
     def __init__(self, model: keras.Model, expected: Expected) -> None:
         self.model, self.expected = model, expected
-
-    @functools.cached_property
-    def _rounding(self) -> Rounding:
-        return Rounding(self.model)
+        self._rounding = Rounding(model)
 
     def verify(
         self,

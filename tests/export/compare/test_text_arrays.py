@@ -1,10 +1,10 @@
-"""Texts are converted to bytes objects, and to bytes of fixed width."""
+"""Texts are converted to bytes objects."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export.compare.arrays import is_text, to_bytes, to_fixed_width
+from keras_norm.export.compare.arrays import is_text, to_bytes
 
 WORDS = ["é", "", "tea"]
 
@@ -41,10 +41,6 @@ def test_bytes_that_are_not_utf_8_do_not_change():
 def test_other_values_raise(texts, message):
     with pytest.raises(ValueError, match=message):
         to_bytes(texts)
-
-
-def test_bytes_of_fixed_width_have_the_width_of_the_longest_text():
-    assert to_fixed_width(["a", "é"]).dtype == np.dtype("S2")
 
 
 @pytest.mark.parametrize("array", [np.array([1.0]), np.array(["a", 1], object)])
