@@ -114,9 +114,9 @@ def build(kind: Kind, norm: Any = None, **kwargs: Any) -> Any:
     return built(kind.layer(UNITS, norm=norm, **options))
 
 
-def built(layer: Any) -> Any:
+def built(layer: Any, features: int = FEATURES) -> Any:
     """Build a layer and give it random weights."""
-    layer.build((None, None, FEATURES))
+    layer.build((None, None, features))
     randomize(layer)
     return layer
 

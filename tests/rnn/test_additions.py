@@ -1,8 +1,6 @@
 """A norm and a cell in files of their own work everywhere: docs/design/extend.md describes both."""
 
-import pathlib
 import pickle
-import re
 
 import keras
 import numpy as np
@@ -10,22 +8,12 @@ import pytest
 
 import keras_norm
 from keras_norm.export import export_saved_model, export_tflite
-from keras_norm.rnn.compiled import recurrence_of
 from keras_norm.rnn.docstrings import documented_by_cell
 from keras_norm.rnn.presets import create_presets
 from tests.rnn import kinds
-from tests.rnn.core.extensions import PeepholeLSTM, PeepholeLSTMCell
+from tests.rnn.core.extensions import MeanNormalization, PeepholeLSTM, PeepholeLSTMCell
 
 BATCH, TIME, FEATURES, UNITS = 5, 6, 5, 4
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "design" / "extend.md"
-
-
-# The code of the section about norms, as a file of the package.
-SECTION = PAGE.read_text().partition("## Add a cell")[0]
-CODE = re.findall(r"```python\n(.*?)```|code-block: python\n(.*?)-->", SECTION, re.DOTALL)
-NAMES = {"__name__": "keras_norm.layers.mean_norm"}
-exec("\n".join(max(block) for block in CODE), NAMES)
-MeanNormalization = NAMES["MeanNormalization"]
 
 
 def sequences():
@@ -36,27 +24,14 @@ def sequences():
 
 
 def test_both_train_masked_in_a_bidirectional_with_the_custom_gradient_as_without():
-    x, found = sequences(), []
-    for compiled in (True, False):
+    def make(compiled):
         options = {"return_sequences": True, "dtype": "float64", "compiled": compiled}
         layer = PeepholeLSTM(UNITS, MeanNormalization(), **options)
         with keras.saving.custom_object_scope({"PeepholeLSTM": PeepholeLSTM}):
-            both = keras.layers.Bidirectional(layer, dtype="float64")
-        both.build((None, None, FEATURES))
-        kinds.randomize(both)
-        assert recurrence_of(both.forward_layer.cell, True, ([], [])) is not None
-        found.append(kinds.train(both, kinds.cast(x), mask=np.abs(x).sum(-1) > 0))
-    kinds.assert_close(*found)
+            return kinds.built(keras.layers.Bidirectional(layer, dtype="float64"), FEATURES)
 
-
-def test_the_layer_equals_its_cell_in_keras_rnn():
-    layer = PeepholeLSTM(UNITS, MeanNormalization(), dtype="float64", return_sequences=True)
-    layer.build((None, None, FEATURES))
-    kinds.randomize(layer)
     x = sequences()
-    mask = np.abs(x).sum(-1) > 0
-    expected = keras.layers.RNN(layer.cell, return_sequences=True, dtype="float64")(x, mask=mask)
-    kinds.assert_close(layer(x, mask=mask)[mask], expected[mask])
+    kinds.assert_compiled_equals_loop(make, kinds.cast(x), mask=np.abs(x).sum(-1) > 0)
 
 
 def test_models_with_both_are_rebuilt_converted_and_exported_with_their_step(tmp_path):

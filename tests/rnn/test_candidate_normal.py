@@ -55,22 +55,6 @@ def test_gradients_stay_small_after_leading_zeros(kind, options):
     assert max(np.abs(gradient).max() for gradient in gradients()) < 30.0
 
 
-def test_training_on_left_padded_sequences_reduces_the_loss():
-    """keras.utils.pad_sequences pads on the left by default; the model has no mask."""
-    rng = np.random.default_rng(0)
-    x = [rng.normal(size=(length, FEATURES)) for length in rng.integers(3, 9, 64)]
-    y = np.array([sequence[-3:, 0].sum() > 0 for sequence in x], "float32")
-    padded = keras.utils.pad_sequences(x, maxlen=60, dtype="float32")
-    assert not padded[:, :50].any()
-    model = keras.Sequential(
-        [keras_norm.LayerNormSimpleRNN(UNITS), keras.layers.Dense(1, activation="sigmoid")]
-    )
-    model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy")
-    losses = model.fit(padded, y, batch_size=16, epochs=5, verbose=0).history["loss"]
-    assert losses[-1] < 0.9 * losses[0]
-    assert all(np.isfinite(weight).all() for weight in model.get_weights())
-
-
 # Initial values ---------------------------------------------------------------------------------
 
 
@@ -137,12 +121,6 @@ def test_without_bias_the_beta_of_the_candidate_is_random(kind, slot, options):
     assert not np.delete(beta, gate, axis=0).any()
     assert not any(other.any() for other in initial.values())
     assert not betas(bias_initializer="zeros")[slot].any()
-
-
-def test_a_given_beta_initializer_is_kept():
-    norm = LayerNormalization(beta_initializer="ones")
-    layer = built(keras_norm.NormGRU(UNITS, norm=norm, use_bias=False))
-    np.testing.assert_array_equal(layer.cell.kernel_candidate_norm.beta, np.ones(UNITS))
 
 
 @pytest.mark.parametrize("saved", [{}, {"beta_initializer": "zeros"}], ids=["none", "zeros"])

@@ -83,14 +83,6 @@ def test_a_single_state_may_be_passed_without_a_list(kind):
     kinds.assert_close(cell(x, [tf.constant(h)])[1], [output], 0)
 
 
-@every_kind
-def test_state_and_output_sizes_equal_those_of_keras(kind):
-    theirs = getattr(keras.layers, f"{kind.name}Cell")(UNITS)
-    ours = kind.cell(UNITS, norm=kinds.PER_SAMPLE_NORMS["layer"])
-    assert ours.state_size == theirs.state_size
-    assert ours.output_size == theirs.output_size == UNITS
-
-
 def test_one_step_under_xla_equals_eager():
     cell = build(kinds.LSTM, kinds.NORMS["timestep"])
     counter = cell.get_initial_state(BATCH)[2:]
@@ -173,10 +165,6 @@ SOME_SLOTS = {
 )
 def test_keras_rnn_over_the_cell_equals_the_layer(kind, norm, options, dropout):
     """With dropout, both draw equal masks in training."""
-    dropout = {
-        name: value for name, value in options.items() if "dropout" in name or name == "seed"
-    }
-    options = {name: value for name, value in options.items() if name not in dropout}
     cell = build(kind, norm, **dropout)
     rnn = keras.layers.RNN(
         cell, return_sequences=True, return_state=True, dtype="float64", **options
@@ -236,13 +224,6 @@ def test_stacked_cells_equal_stacked_layers(kind, norm):
     expected = second(first(x, mask=mask)[0], mask=mask)
     unmasked = mask[..., None]
     kinds.assert_close(np.where(unmasked, actual, 0), np.where(unmasked, expected, 0), 1e-12)
-
-
-def test_bidirectional_runs_over_keras_rnn():
-    cell = build(kinds.SIMPLE_RNN, kinds.NORMS["timestep"])
-    rnn = keras.layers.RNN(cell, return_sequences=True, dtype="float64")
-    both = keras.layers.Bidirectional(rnn, dtype="float64")
-    assert both(kinds.inputs()).shape == (BATCH, TIME, 2 * UNITS)
 
 
 def test_a_model_of_stacked_cells_survives_saving(tmp_path):

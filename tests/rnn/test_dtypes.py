@@ -87,31 +87,6 @@ def test_the_global_dtype_policy_applies_to_cell_norms_and_states():
 # Long sequences ---------------------------------------------------------------------------------
 
 
-def test_a_thousand_timesteps_equal_keras():
-    ours = kinds.build(kinds.GRU)
-    theirs = kinds.GRU.keras_layer(UNITS, dtype="float64", return_sequences=True, return_state=True)
-    theirs.build((None, None, FEATURES))
-    theirs.set_weights(ours.get_weights())
-    x = tf.constant(kinds.inputs(2, 1000))
-    found = [tf.function(layer, autograph=False)(x) for layer in (ours, theirs)]
-    kinds.assert_close(*found, 1e-9)
-
-
-def test_gradients_of_long_sequences_are_finite():
-    """test_candidate_normal.py tests all cells on 310 timesteps."""
-    layer = LayerNormLSTM(UNITS)
-    x = tf.constant(kinds.inputs(2, 1000), "float32")
-
-    @tf.function(autograph=False)
-    def gradients(x):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(layer(x, training=True))
-        return tape.gradient(loss, [weight.value for weight in layer.trainable_weights])
-
-    layer(x[:, :1])
-    assert all(np.isfinite(gradient).all() for gradient in gradients(x))
-
-
 def test_a_bfloat16_cell_counts_beyond_256_timesteps():
     """A single bfloat16 number stops counting at 256."""
     kind, rows = kinds.SIMPLE_RNN, 300

@@ -70,14 +70,6 @@ def test_skip_mismatch_warns_with_the_line(path):
     assert any(re.search("has no weights for LayerNormLSTMCell", str(w.message)) for w in caught)
 
 
-def test_the_advice_works(path):
-    plain = build(lstm())
-    plain.load_weights(save(lstm(), path))
-    converted = keras_norm.convert(plain, verbose=False)
-    expected, actual = (m.get_layer("lstm").get_weights()[0] for m in (plain, converted))
-    np.testing.assert_array_equal(actual, expected)
-
-
 def without_weights():
     """Build a layer whose norms have no weights."""
     norm = keras_norm.LayerNormalization(center=False, scale=False)

@@ -10,7 +10,7 @@ import keras_norm
 from keras_norm import LayerNormalization, TimestepBatchNormalization
 from tests.check_layer import assert_refused, check_layer
 from tests.rnn import kinds
-from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, SIMPLE_RNN, TIME, UNITS
+from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, TIME, UNITS
 
 PRESETS = {"Norm": {}, "LayerNorm": {}, "BatchNorm": {"max_timesteps": 3}}
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -65,15 +65,6 @@ def test_layer_norm_classes_have_layer_normalization_with_epsilon_1e_5_in_every_
     assert len(layer.weights) == 3 + 2 * len(kind.slots)
 
 
-def test_layer_norm_lstm_takes_normalize_carry_and_norm_form():
-    options = {"dtype": "float64", "return_sequences": True, "return_state": True}
-    cls, carry = LSTM.preset("LayerNorm"), {"normalize_carry": True}
-    kinds.assert_follows_oracle(
-        kinds.built(cls(UNITS, **carry, **options)), MASK, step_options=carry
-    )
-    kinds.assert_follows_oracle(kinds.built(cls(UNITS, norm_form="joint", **options)), MASK)
-
-
 @every_kind
 def test_batch_norm_classes_are_initialized_as_in_cooijmans_et_al(kind):
     """gamma is 0.1, only the state norm has a beta, moving means are 0 and variances 1."""
@@ -111,24 +102,3 @@ def test_inference_after_one_batch_equals_training_on_that_batch():
     layer = kinds.built(GRU.preset("BatchNorm")(UNITS, max_timesteps=TIME, **options))
     trained = layer(kinds.inputs(), training=True)
     kinds.assert_close(layer(kinds.inputs()), trained)
-
-
-def test_a_stacked_bidirectional_model_survives_saving(tmp_path):
-    cls = SIMPLE_RNN.preset("BatchNorm")
-    model = keras.Sequential(
-        [
-            keras.Input((None, FEATURES)),
-            keras.layers.Masking(),
-            keras.layers.Bidirectional(cls(UNITS, max_timesteps=3, return_sequences=True)),
-            keras.layers.Bidirectional(cls(UNITS, max_timesteps=3), merge_mode="sum"),
-            keras.layers.Dense(1),
-        ]
-    )
-    kinds.randomize(model)
-    x = np.where(MASK[..., None], kinds.inputs(), 0.0).astype("float32")
-    model(x, training=True)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    kinds.assert_close(loaded.get_weights(), model.get_weights(), 0)
-    kinds.assert_close(loaded(x), model(x), 0)
-    kinds.assert_close(loaded(x, training=True), model(x, training=True), 0)

@@ -151,14 +151,6 @@ def test_a_custom_norm_without_compute_output_shape_works_in_a_slot():
     kinds.assert_close(own(kinds.inputs()), ours(kinds.inputs()), 1e-12)
 
 
-def test_a_custom_norm_without_compute_output_shape_trains_in_a_model():
-    model = keras.Sequential([kinds.SIMPLE_RNN.layer(UNITS, norm=Doubled()), keras.layers.Dense(1)])
-    model.compile("sgd", "mse")
-    x = np.random.default_rng(0).normal(size=(4, 3, FEATURES))
-    history = model.fit(x, np.ones((4, 1)), epochs=2, verbose=0).history["loss"]
-    assert history[1] < history[0]
-
-
 @keras.saving.register_keras_serializable("tests.rnn.test_slots")
 class Around(keras.layers.Layer):
     """A layer with a sublayer in its configuration."""

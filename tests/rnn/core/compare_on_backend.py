@@ -19,7 +19,7 @@ from keras import ops
 import keras_norm
 from keras_norm import LayerNormalization, RMSNormalization, TimestepBatchNormalization
 from keras_norm.rnn import compiled
-from tests.rnn.core.extensions import HeadNormalization, PeepholeLSTM
+from tests.rnn.core.extensions import MeanNormalization, PeepholeLSTM
 from tests.rnn.core.gradients_of_backend import run, with_gradients
 
 BATCH, TIME, FEATURES, UNITS = 8, 5, 4, 4
@@ -59,7 +59,7 @@ COMPARISONS = {
     "GRU, no norm, dropout": (GRU, None, None, {**DROPOUT, **LAST}, True),
     "SimpleRNN, RMSNorm, no bias": (SIMPLE_RNN, RMS_NORM, MASK, {"use_bias": False}, True),
     "SimpleRNN, batch norm, dropout": (SIMPLE_RNN, TIMESTEP, None, DROPOUT, True),
-    "cell and norm of a user": (PeepholeLSTM, HeadNormalization(2), MASK, {}, True),
+    "cell and norm of a user": (PeepholeLSTM, MeanNormalization(), MASK, {}, True),
 }
 
 
@@ -87,15 +87,19 @@ def draw_values(variables, rng):
     return values
 
 
-def compute_all(layer, mask, training):
-    """Compute outputs, last states, statistics, and the gradients of a nonlinear sum, by name."""
+def values_of(layer):
+    """Draw the sources of gradients, and the values of the other variables."""
     rng = np.random.default_rng(0)
     rest = draw_values(layer.non_trainable_variables, rng)
-    sources = {
+    return rest, {
         "inputs": draw(rng, BATCH, TIME, FEATURES),
         "states": [draw(rng, BATCH, UNITS) for _ in layer.cell.recurrent_state_sizes],
         "weights": draw_values(layer.trainable_variables, rng),
     }
+
+
+def loss_of(layer, rest, mask=None, training=True):
+    """Return a function that maps sources to a nonlinear sum of the results, and the results."""
 
     def loss(sources):
         weights, inputs, states = (sources[name] for name in ("weights", "inputs", "states"))
@@ -104,6 +108,13 @@ def compute_all(layer, mask, training):
         total = sum(ops.sum(ops.sin(3.0 * y)) for y in (outputs, *last))
         return total, {"outputs": outputs, "states": last, "statistics": after}
 
+    return loss
+
+
+def compute_all(layer, mask, training):
+    """Compute outputs, last states, statistics, and the gradients of a nonlinear sum, by name."""
+    rest, sources = values_of(layer)
+    loss = loss_of(layer, rest, mask, training)
     (_, results), gradients = run(with_gradients(loss), sources)
     return results | {f"gradients of {name}": g for name, g in gradients.items()}
 
@@ -132,20 +143,10 @@ def compare_second_derivatives():
     """Compare the gradient of a gradient penalty with that of the loop."""
 
     def penalty(layer):
-        rng = np.random.default_rng(0)
-        rest = draw_values(layer.non_trainable_variables, rng)
-        sources = {
-            "weights": draw_values(layer.trainable_variables, rng),
-            "inputs": draw(rng, BATCH, TIME, FEATURES),
-        }
-
-        def loss(sources):
-            weights, inputs = sources["weights"], sources["inputs"]
-            outputs, *_ = layer.stateless_call(weights, rest, inputs, training=True)[0]
-            return ops.sum(ops.sin(outputs)), ()
+        rest, sources = values_of(layer)
 
         def square_of_gradients(sources):
-            _, gradients = with_gradients(loss)(sources)
+            _, gradients = with_gradients(loss_of(layer, rest))(sources)
             return sum(ops.sum(g**2) for g in keras.tree.flatten(gradients)), ()
 
         return run(with_gradients(square_of_gradients), sources)[1]

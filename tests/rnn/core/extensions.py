@@ -3,10 +3,10 @@
 The tests of each backend train them, so this module imports no backend.
 """
 
-import dataclasses
+import pathlib
+import re
 from typing import ClassVar
 
-import keras
 from keras import ops
 
 from keras_norm import NormLSTM, NormLSTMCell
@@ -49,7 +49,7 @@ class LoopPeepholeLSTMCell(NormLSTMCell):
 
 
 class PeepholeLSTMCell(LoopPeepholeLSTMCell):
-    """The same cell with the gradient of a step."""
+    """Peephole cell with the gradient of a step."""
 
     @staticmethod
     def backward_step(gates, residuals, old, new, d_states, weights, norm):
@@ -77,69 +77,14 @@ class PeepholeLSTM(NormLSTM):
     cell_class = PeepholeLSTMCell
 
 
-@dataclasses.dataclass(frozen=True)
-class HeadNorm:
-    """LayerNorm of each head, a group of adjacent features; its statistics are (..., heads)."""
-
-    heads: int
-    epsilon: float
-
-    per_batch: ClassVar = False
-
-    def statistics(self, a, unmasked, moving):
-        x = self.split(a)
-        mean = ops.mean(x, axis=-1)
-        deviation = x - mean[..., None]
-        return [ops.rsqrt(ops.mean(deviation * deviation, axis=-1) + self.epsilon), mean]
-
-    def apply(self, a, statistics, gamma):
-        y = self.normalize(a, statistics)
-        return y if gamma is None else y * gamma
-
-    def backward(self, a, dy, statistics, gamma, unmasked):
-        y, k = self.normalize(a, statistics), dy if gamma is None else dy * gamma
-        y_heads, k_heads = self.split(y), self.split(k)
-        da = k_heads - ops.mean(k_heads, axis=-1, keepdims=True)
-        da = da - y_heads * ops.mean(k_heads * y_heads, axis=-1, keepdims=True)
-        return self.join(da * statistics[0][..., None]), dy * y, dy
-
-    def normalize(self, a, statistics):
-        r, mean = (s[..., None] for s in statistics)
-        return self.join((self.split(a) - mean) * r)
-
-    def split(self, a):
-        return ops.reshape(a, (*ops.shape(a)[:-1], self.heads, a.shape[-1] // self.heads))
-
-    def join(self, x):
-        return ops.reshape(x, (*ops.shape(x)[:-2], x.shape[-2] * x.shape[-1]))
-
-
-class HeadNormalization(keras.layers.Layer):
-    """LayerNorm of each head, with gamma and beta.
-
-    `call` computes the norm without `HeadNorm`, so that the loop and the custom gradient do not
-    share its equations.
-    """
-
-    def __init__(self, heads, epsilon=1e-3, **kwargs):
-        super().__init__(**kwargs)
-        self.heads, self.epsilon = heads, epsilon
-
-    def build(self, input_shape):
-        self.gamma = self.add_weight(input_shape[-1:], "ones", name="gamma")
-        self.beta = self.add_weight(input_shape[-1:], "zeros", name="beta")
-
-    def call(self, inputs):
-        groups = ops.split(inputs, self.heads, axis=-1)
-        moments = [ops.moments(group, axes=[-1], keepdims=True) for group in groups]
-        normalized = [
-            (group - mean) / ops.sqrt(variance + self.epsilon)
-            for group, (mean, variance) in zip(groups, moments, strict=True)
-        ]
-        return ops.concatenate(normalized, axis=-1) * self.gamma + self.beta
-
-    def step_norm(self, training):
-        return HeadNorm(self.heads, self.epsilon)
-
-    def get_config(self):
-        return {**super().get_config(), "heads": self.heads, "epsilon": self.epsilon}
+# The norm of docs/design/extend.md.
+_PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "design" / "extend.md").read_text()
+_SECTION = _PAGE.partition("## Add a cell")[0]
+_CODE = re.findall(
+    r"```python\n(.*?)```|code-block: python\n(.*?)-->",
+    _PAGE.partition("## Add a cell")[0],
+    re.DOTALL,
+)
+_NAMES = {"__name__": "keras_norm.layers.mean_norm"}
+exec("\n".join(max(block) for block in _CODE), _NAMES)
+MeanNorm, MeanNormalization = _NAMES["MeanNorm"], _NAMES["MeanNormalization"]
