@@ -133,8 +133,9 @@ def _search_file(
             fresh = _Tensors(known, new, inputs, share)
             outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(tensors))
             stale = all(fresh.find(y) for y in outputs if y.dtype != tf.string)
-            verdict = "right" if stale else "wrong too"
-            reason = f"the outputs of a new export of the model are {verdict}"
+            reason = "the outputs of a new export of the model are wrong too"
+            if stale:
+                reason = "the outputs of a new export of the model are right"
     layer = _find_first(model, tensors, file, fresh if stale else None)
     if layer is None:
         return FirstDifference(
