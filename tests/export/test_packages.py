@@ -1,5 +1,6 @@
 import importlib.util
 import pathlib
+import re
 import tomllib
 
 import pytest
@@ -59,7 +60,9 @@ def test_missing_modules_are_named_with_the_install_command(table):
     ids=["TFLite", "ONNX", "warmup", "ONNX Runtime", "TFLite Micro"],
 )
 def test_a_missing_package_is_reported_with_the_extra(use, message, tmp_path, monkeypatch):
-    path = tmp_path / "m.tflite"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=message):
-        use(path)
+    with pytest.raises(ImportError) as refusal:
+        use(tmp_path / "m.tflite")
+    monkeypatch.undo()
+    # While the patch applies, `conftest.py` skips a test that needs ONNX and fails.
+    assert re.search(message, str(refusal.value))
