@@ -126,19 +126,6 @@ def test_a_layer_without_an_lstm_of_keras_norm_is_refused(layer, received):
     assert received in message
 
 
-class CustomCell(keras_norm.NormLSTMCell):
-    """A user's cell."""
-
-
-def test_a_custom_cell_is_refused():
-    norm = keras_norm.LayerNormalization()
-    cell = CustomCell(UNITS, norm, normalize_carry=True, name="mine")
-    message = refusal(
-        load_addons_weights, built(keras.layers.RNN(cell)), addons_weights(), error=TypeError
-    )
-    assert "mine' is of a custom class" in message
-
-
 @pytest.mark.parametrize(
     "layer",
     [

@@ -123,13 +123,6 @@ def test_an_untrained_layer_trains_on_sequences_that_begin_with_zeros():
     assert all(np.isfinite(weight).all() for weight in converted.get_weights())
 
 
-def test_the_bias_of_a_trained_candidate_is_kept():
-    model = sequential(keras.layers.LSTM(4, name="lstm"))
-    converted = convert(model, "layer", verbose=False)
-    old, new = (each.get_layer("lstm").cell.bias for each in (model, converted))
-    np.testing.assert_array_equal(new, old)
-
-
 @pytest.mark.parametrize(
     ("norm", "options", "name"),
     [
@@ -279,14 +272,6 @@ def test_accuracy_does_not_drop_without_a_new_norm(where, capsys):
     layers = keras.layers.LSTM(4, name="lstm"), keras.layers.LayerNormalization(name="norm")
     convert(sequential(*layers), None if where == "lstm" else "layer", where)
     assert "accuracy" not in capsys.readouterr().out
-
-
-def test_the_table_of_to_keras_has_the_columns_in_the_other_order(capsys):
-    to_keras(sequential(keras_norm.LayerNormalization(name="norm")))
-    assert capsys.readouterr().out.split() == [
-        *("layer", "keras_norm", "keras.layers"),
-        *("norm", "LayerNormalization", "LayerNormalization"),
-    ]
 
 
 def test_the_page_has_the_printed_table(capsys):
