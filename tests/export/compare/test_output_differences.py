@@ -4,6 +4,7 @@ import pytest
 from keras_norm.export.compare.output_differences import (
     CELLS,
     DECADES,
+    add_profiles,
     merge_profiles,
     profile_differences,
 )
@@ -103,6 +104,7 @@ def test_atol_needed_is_the_smallest_that_passes():
     needed = one(expected, actual, rtol=0.125).atol_needed
     assert one(expected, actual, rtol=0.125, atol=needed)
     assert not one(expected, actual, rtol=0.125, atol=np.nextafter(needed, 0))
+    assert one(np.array([1]), np.array([2])).atol_needed is None
 
 
 def test_the_worst_absolute_and_relative_differences_are_reported():
@@ -210,6 +212,10 @@ def test_profiles_of_different_lengths_merge_to_the_profile_of_one_batch(lengths
         together[: len(part)] = np.maximum(together[: len(part)], part)
     first, second = map(profile_of_sequence, parts)
     assert merge_profiles(first, second).worst == profile_of_sequence(together).worst
+    profiles = {}
+    for part in parts:
+        add_profiles(profiles, {"y": np.zeros((1, *part.shape)), "z": part}, {"y": part[None]})
+    assert profiles == {"y": merge_profiles(first, second)}
 
 
 def test_arrays_that_cannot_be_compared_have_no_profile():

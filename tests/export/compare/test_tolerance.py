@@ -36,6 +36,13 @@ def test_a_quarter_of_the_integers_may_differ_for_rounded_weights():
         assert (Tolerance(0.0, {}).first_failure({"y": ids}, found) is None) == (others == 0)
 
 
+def test_two_calls_may_have_nan_at_one_position_but_no_extra_output():
+    tolerance, nan = Tolerance(0.0, {"y": 0.0}), {"y": np.array([np.nan, 1.0])}
+    assert tolerance.first_failure(nan, nan) is None
+    assert tolerance.first_failure(nan, {"y": np.array([np.nan, 2.0])}) is not None
+    assert tolerance.first_failure(nan, {**nan, "more": np.zeros(1)}) is not None
+
+
 @pytest.mark.parametrize(
     ("precisions", "expected"),
     [
