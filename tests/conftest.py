@@ -38,6 +38,9 @@ SLOW_FOLDERS = [
     for name in ("benchmarks", "compat", "examples", "experiments", "fuzz")
 ]
 
+# Found before a test replaces `find_spec`.
+HAS_ONNX = importlib.util.find_spec("onnx") is not None
+
 # The slowest modules. They run first, so that no process works alone at the end.
 FIRST = (
     "test_train_and_serve",
@@ -77,7 +80,7 @@ def _skip_unsupported():
     try:
         return (yield)
     except Exception as error:
-        if "ONNX files need" in str(error) and importlib.util.find_spec("onnx") is None:
+        if "ONNX files need" in str(error) and not HAS_ONNX:
             pytest.skip(str(error))
         if "BroadcastTo.call()" in str(error) and INSTALLED < (3, 13):
             pytest.skip("Keras 3.10 cannot concatenate masked and unmasked inputs")
