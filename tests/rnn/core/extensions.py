@@ -79,12 +79,7 @@ class PeepholeLSTM(NormLSTM):
 
 # The norm of docs/design/extend.md.
 _PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "design" / "extend.md").read_text()
-_SECTION = _PAGE.partition("## Add a cell")[0]
-_CODE = re.findall(
-    r"```python\n(.*?)```|code-block: python\n(.*?)-->",
-    _PAGE.partition("## Add a cell")[0],
-    re.DOTALL,
-)
+_CODE = re.findall(r"```python\n(.*?)```", _PAGE.partition("## Add a cell")[0], re.DOTALL)
 _NAMES = {"__name__": "keras_norm.layers.mean_norm"}
-exec("\n".join(max(block) for block in _CODE), _NAMES)
+exec("\n".join(_CODE), _NAMES)
 MeanNorm, MeanNormalization = _NAMES["MeanNorm"], _NAMES["MeanNormalization"]
