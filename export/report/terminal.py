@@ -37,9 +37,8 @@ def to_rich(items: Iterable[Paragraph | Table]) -> Iterable[RenderableType]:
 
 
 def _paragraph(item: Paragraph) -> RenderableType:
-    text = Text.assemble(*(_styled(*part) for part in item.parts))
-    padding = (0, 0, int(item.space), 2 * item.indent)
-    return Padding(text, padding) if any(padding) else text
+    text = Text.assemble(*(_styled(*part) for part in item.parts), "\n" * item.space)
+    return Padding(text, (0, 0, 0, 2 * item.indent)) if item.indent else text
 
 
 def _table(item: Table) -> rich.table.Table:

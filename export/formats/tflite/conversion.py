@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import shutil
 import tempfile
 from contextlib import AbstractContextManager
 
@@ -83,12 +84,12 @@ def convert_model(
     # written to a temporary path, which has no such characters.
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        saved_model = folder / "saved_model"
+        saved_model, converted = folder / "saved_model", folder / "model.tflite"
         with tflite_layers(model, quantize, step_only):
             write_saved_model(model, saved_model, step, step_only=step_only)
         options: dict[str, Json] = {
             "saved_model": str(saved_model),
-            "path": str(file),
+            "path": str(converted),
             "quantize": quantize,
             "signatures": [SERVING_DEFAULT] * (not step_only) + [STEP] * (step is not None),
             "products": None if products is None else str(products),
@@ -104,6 +105,8 @@ def convert_model(
             in_float32: list[tuple[str, str]] = converter.load(options)["float32"]
         except RunnerError as error:
             raise _explain_error(model, saved_model, error) from error
+        # Copied in this process, so that a full disk raises OSError and not an error of the worker.
+        shutil.copyfile(converted, file)
     return in_float32
 
 
