@@ -127,14 +127,16 @@ def test_a_new_format_may_be_a_folder(tmp_path, monkeypatch):
 
     ours = Runtime("a folder of weights", is_ours, lambda path: sum_features)
     monkeypatch.setitem(RUNTIMES, "ours", ours)
-    np.save(tmp_path / "weights.npy", X)
+    for name in ("weights.npy", "bias.npy"):
+        np.save(tmp_path / name, X)
     known = dataclasses.replace(golden_cases(), hashes=hash_files(tmp_path))
     golden_cases_path(tmp_path).parent.mkdir()
     golden_cases_path(tmp_path).write_bytes(pack_golden_cases(known))
     assert verify(tmp_path) == []
     np.save(tmp_path / "weights.npy", 2 * X)
+    (tmp_path / "bias.npy").unlink()
     (changed,) = verify(tmp_path)
-    assert changed.endswith("Changed files: weights.npy")
+    assert changed.endswith("Changed files: bias.npy, weights.npy")
 
 
 def test_a_missing_runtime_is_named_with_its_package(copied, monkeypatch):

@@ -102,6 +102,11 @@ def test_a_model_without_masks_has_no_fills(layer):
     assert "Masking" in why_not_padded(fills, samples)
 
 
+def test_an_embedding_masks_its_input_only_with_mask_zero():
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    assert mask_fills(keras.Model(ids, keras.layers.Embedding(5, 3)(ids))) == {}
+
+
 def test_an_input_that_is_masked_after_other_layers_is_reported_with_the_masking_layer():
     x, ids = sequences(), keras.Input((None,), dtype="int32", name="ids")
     a = keras.layers.Masking(-1.0, name="masking")(keras.layers.Rescaling(2.0)(x))
