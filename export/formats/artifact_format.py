@@ -122,7 +122,7 @@ def sources_in_runtime(
 ) -> tuple[Source, ...]:
     """Return an artifact's only `Source` in a runtime, in a tuple.
 
-    `extra` installs an optional runtime; "" stands for a required runtime. The tuple is empty if
+    `extra` installs an optional runtime; it is "" for a required runtime. The tuple is empty if
     the packages of an optional runtime are not installed.
     """
     if extra and not is_installed(extra):

@@ -124,7 +124,7 @@ class LostMask:
 
     @property
     def description(self) -> str:
-        """What happens to the mask, for a report."""
+        """A sentence for a report: the layer that loses the mask, and the layers that need it."""
         first, *others = self.users
         more = f" and {len(others)} more" if others else ""
         return (

@@ -89,7 +89,7 @@ def open_saved_model(path: pathlib.Path, signature_name: str) -> SavedModelRunne
 def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     """Return the runtimes that can run a SavedModel, each with a function that opens the model.
 
-    A folder of numbered versions stands for its highest version.
+    In a folder of numbered versions, the highest version is opened.
     """
     folder = saved_model_folder(path)
     file = SavedModelFile(folder)

@@ -32,7 +32,7 @@ class Constant:
     Attributes:
         name: name of the tensor.
         dtype: dtype in which the file stores the constant.
-        values: the real numbers that the constant stands for.
+        values: the real numbers that the constant represents.
         rounding: the largest rounding error of each value; its shape broadcasts to `values`.
     """
 

@@ -19,7 +19,7 @@ import sys, time
 sys.path[:0] = {FOLDERS!r}
 import worker_protocol as protocol
 
-alive = []
+running = []
 
 def load(request):
     print("a stray line on stdout")
@@ -32,12 +32,12 @@ def load(request):
             print("F0000 Check failed: size > 0", file=sys.stderr, flush=True)
             print("    @ 0x7f stack frame", file=sys.stderr, flush=True)
             import os; os.abort()
-        if "alive" in arrays:
-            alive.append(1)
+        if "running" in arrays:
+            running.append(1)
             time.sleep(0.02)
-            count = len(alive)
-            alive.pop()
-            return {{"alive": count}}
+            count = len(running)
+            running.pop()
+            return {{"running": count}}
         if "litter" in arrays:
             import tempfile
             _, name = tempfile.mkstemp()
@@ -101,7 +101,7 @@ def test_the_worker_reports_the_duration_of_its_last_run(echo):
     assert 0.0 < echo.call("seconds") < 0.05
 
 
-def test_an_error_gives_its_first_line_and_leaves_the_worker_alive(echo):
+def test_an_error_gives_its_first_line_and_leaves_the_worker_running(echo):
     with pytest.raises(RunnerError, match=r"^the echo: first line$") as caught:
         echo.run({"fail": 1})
     assert caught.value.detail == "first line\nsecond line"
@@ -122,9 +122,9 @@ def test_an_interrupted_call_closes_the_worker(tmp_path, monkeypatch):
 
 
 def test_threads_call_at_the_same_time_and_all_get_outputs(echo):
-    calls, (lowest,), (highest,) = echo.call("run_at_once", [{"alive": 1}], 8, 0.1)
+    calls, (lowest,), (highest,) = echo.call("run_at_once", [{"running": 1}], 8, 0.1)
     assert calls >= 8
-    assert 1 <= lowest["alive"] < highest["alive"] <= 8
+    assert 1 <= lowest["running"] < highest["running"] <= 8
 
 
 def test_the_outputs_of_threads_are_sorted_by_case(echo):

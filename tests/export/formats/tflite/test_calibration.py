@@ -25,7 +25,7 @@ def test_scales_are_measured_on_inputs_and_states_of_running_streams(reader, dat
 
 @pytest.mark.parametrize("layer", [keras_norm.LayerNormLSTM, keras_norm.LayerNormGRU])
 def test_calibration_of_8_bits_has_first_timesteps_without_a_hidden_state_of_zeros(layer):
-    """The cell state stays 0, because it is small after the first timestep."""
+    """Calibration keeps cell states of 0: after the first timestep the cell state is small."""
     inputs = keras.Input((None, 3), name="x")
     step = Step(keras.Model(inputs, layer(4, name="rnn")(inputs)))
     x = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
