@@ -35,7 +35,7 @@ OPTIMIZED = (
 # Folders whose tests `make test` leaves out, as it leaves out each test with the marker "slow".
 SLOW_FOLDERS = [
     pathlib.Path(__file__).with_name(name)
-    for name in ("benchmarks", "compat", "examples", "experiments", "fuzz")
+    for name in ("benchmarks", "compat", "distributed", "examples", "experiments", "fuzz")
 ]
 
 # Found before a test replaces `find_spec`.
