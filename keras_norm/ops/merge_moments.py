@@ -1,4 +1,8 @@
-"""Combine means and variances of two sets of values."""
+"""Combine means and variances of several sets of values."""
+
+from collections.abc import Callable
+
+from keras import ops
 
 from keras_norm.typing import Tensor
 
@@ -27,3 +31,33 @@ def merge_moments(first: Moments, second: Moments) -> Moments:
     d = m - mean
     spread = v - variance + (1.0 - share) * d * d
     return count + n, mean + share * d, variance + share * spread
+
+
+def reduce_moments(
+    count: Tensor, mean: Tensor, variance: Tensor, total: Callable[[Tensor], Tensor]
+) -> Moments:
+    """Combine the counts, means and variances of many sets with sums over the sets.
+
+    ::
+
+        N = sum(n)        s = sum(n m) / N        r = sum(n (m - s)) / N        mean = s + r
+        variance = sum(n (v + (m - s)^2)) / N - r^2
+
+    `r` corrects the rounding error of `s`, as in `keras_norm.ops.moments`.
+
+    Args:
+        count: n, the number of values of each set; 0 for an empty set.
+        mean: m; finite for an empty set too.
+        variance: v; finite for an empty set too.
+        total: sums a tensor over the sets, for example over timesteps or over replicas. The sums
+            broadcast to the tensor.
+
+    Returns:
+        N, mean and variance of all values. Without values, they are 0.
+    """
+    n = total(count)
+    share = count / ops.maximum(n, 1.0)
+    s = total(share * mean)
+    d = mean - s
+    r = total(share * d)
+    return n, s + r, ops.maximum(total(share * (variance + d * d)) - r * r, 0.0)
