@@ -23,7 +23,9 @@ def python_blocks(name):
 def write_pytorch_files():
     """Write the files of the first block of from_pytorch.md, as PyTorch has computed them."""
     for name in ("tagger", "outputs"):
-        safetensors.numpy.save_file(recorded.entries(f"{name}.safetensors"), f"{name}.safetensors")
+        safetensors.numpy.save_file(
+            recorded.entries(recorded.TORCH, f"{name}.safetensors/"), f"{name}.safetensors"
+        )
 
 
 def haste_weights(features, units):

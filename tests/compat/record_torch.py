@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from tests.compat.pages import python_blocks
-from tests.compat.recorded import FEATURES, PATH, UNITS
+from tests.compat.recorded import FEATURES, TORCH, UNITS
 
 RNG = np.random.default_rng(7)
 BATCH, TIME, WORDS = 3, 7, 9
@@ -213,8 +213,8 @@ def main():
     packages = ("torch", "nemo_toolkit", "numpy")
     versions = {name: importlib.metadata.version(name) for name in packages}
     versions["haste_pytorch_cpu"] = "0.5.5"
-    np.savez_compressed(PATH, versions=json.dumps(versions), **arrays)
-    print(f"{PATH.name}: {PATH.stat().st_size:,} bytes, {versions}")
+    np.savez_compressed(TORCH, versions=json.dumps(versions), **arrays)
+    print(f"{TORCH.name}: {TORCH.stat().st_size:,} bytes, {versions}")
 
 
 if __name__ == "__main__":

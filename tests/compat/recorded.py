@@ -1,41 +1,104 @@
-"""Read state dicts, inputs and outputs that the real libraries computed; see record_torch.py."""
+"""Weights, inputs and outputs that other libraries computed; record_*.py wrote the files."""
 
 import functools
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 import pytest
 
-PATH = pathlib.Path(__file__).parents[1] / "data" / "torch_weights.npz"
-FEATURES, UNITS = 5, 4
+from keras_norm import compat
+from tests.compat import kiros_code
+
+DATA = pathlib.Path(__file__).parents[1] / "data"
+TORCH, FLAX, ADDONS = (DATA / name for name in ("torch_weights.npz", "flax_weights.npz", "addons"))
+FEATURES, UNITS = 5, 4  # of the modules of PyTorch and haste
 
 
 class Case(NamedTuple):
-    """A module of another library: its state dict, its inputs and its outputs."""
+    """A module of another library: its weights, its inputs and its outputs."""
 
-    state_dict: dict
+    weights: Any
     x: np.ndarray
     y: np.ndarray
 
 
 @functools.cache
-def arrays():
-    with np.load(PATH, allow_pickle=False) as file:
+def arrays(path):
+    with np.load(path, allow_pickle=False) as file:
         return dict(file)
 
 
-def entries(prefix):
-    """Return the arrays whose names begin with "prefix/", without it."""
-    found = {k: a for k, a in arrays().items() if k.startswith(f"{prefix}/")}
-    return {k.removeprefix(f"{prefix}/"): a for k, a in found.items()}
+def entries(path, prefix):
+    """Return the arrays of a file whose names begin with a prefix, without the prefix."""
+    found = {name: a for name, a in arrays(path).items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): a for name, a in found.items()}
 
 
-def read(case):
-    """Return a case by its name."""
-    found = entries(case)
-    return Case(entries(f"{case}/state"), found["x"], found["y"])
+def read(library, name):
+    """Return a case: "torch", "haste", "flax", "addons", or the NumPy code of "kiros"."""
+    if library == "kiros":
+        return Case(*kiros_code.case(name))
+    if library == "addons":
+        weights, outputs = arrays(ADDONS / f"{name}.npz"), arrays(ADDONS / "outputs.npz")
+        ordered = [weights[f"arr_{k}"] for k in range(len(weights))]
+        return Case(ordered, outputs["inputs"], outputs[name])
+    if library == "flax":
+        found = entries(FLAX, f"{name}|")
+        return Case(entries(FLAX, f"{name}|weights|"), found["inputs"], found["outputs"])
+    found = entries(TORCH, f"{name}/")
+    return Case(entries(TORCH, f"{name}/state/"), found["x"], found["y"])
+
+
+def nest(weights):
+    """Return names such as "lstm/ii/kernel" as nested dicts, as a linen module has them."""
+    nested = {}
+    for name, weight in weights.items():
+        *path, last = name.split("/")
+        node = nested
+        for part in path:
+            node = node.setdefault(part, {})
+        node[last] = weight
+    return nested
+
+
+LOADERS = {
+    "torch": compat.load_torch_weights,
+    "haste": compat.load_haste_weights,
+    "flax": lambda layers, weights, **options: compat.load_flax_weights(
+        layers, nest(weights), **options
+    ),
+    "addons": compat.load_addons_weights,
+    "kiros": functools.partial(compat.load_kiros_weights, prefix="encoder_"),
+}
+
+
+def rows(table):
+    """Return the rows of each library with the library as first column, for parametrize."""
+    return [
+        pytest.param(
+            library, *row, id=f"{library}, {row[0] if isinstance(row[0], str) else ''} {k}"
+        )
+        for library, of_library in table.items()
+        for k, row in enumerate(of_library)
+    ]
+
+
+def built(layer, features=FEATURES, time=5):
+    """Build a layer, or the layers of a list one after the other."""
+    for each in layer if isinstance(layer, list) else [layer]:
+        each.build((None, time, features))
+        features = each.compute_output_shape((None, time, features))[-1]
+    return layer
+
+
+def check_outputs(case, layers, atol=1e-5):
+    """Compare the outputs of layers, one after the other, with those of a case."""
+    y = case.x
+    for layer in layers:
+        y = layer(y)
+    np.testing.assert_allclose(y, case.y, rtol=0, atol=atol)
 
 
 def refusal(load, layers, *weights, error=ValueError, **options):
@@ -57,7 +120,3 @@ def refusal(load, layers, *weights, error=ValueError, **options):
             np.testing.assert_array_equal(old, new)
     assert "\n" not in str(refused.value)
     return str(refused.value)
-
-
-class CustomCell(keras.layers.LSTMCell):
-    """A user's cell."""

@@ -1,0 +1,227 @@
+"""A layer that does not compute the equations of the library is refused, and keeps its weights."""
+
+import keras
+import pytest
+
+import keras_norm
+from tests.compat.layers import (
+    BOTH,
+    CustomCell,
+    CustomLayer,
+    kiros_layer,
+    layer_norm_lstm,
+)
+from tests.compat.recorded import LOADERS, UNITS, built, read, refusal, rows
+
+LN, RMS = keras_norm.LayerNormalization, keras_norm.RMSNormalization
+KerasLN, KerasBN = keras.layers.LayerNormalization, keras.layers.BatchNormalization
+LSTM, GRU, RNN = keras.layers.LSTM, keras.layers.GRU, keras.layers.RNN
+FLAX_NORM = "flax norm"  # gamma, beta and statistics of three features
+
+
+def lstm_with_state_norm(**options):
+    """Create an LSTM whose norm of c has other options than the norms of W x and U h."""
+    slots = {"kernel_norm": LN(), "recurrent_norm": LN(), "state_norm": LN(**options)}
+    return keras_norm.NormLSTM(UNITS, slots, normalize_carry=True)
+
+
+def quantized(layer):
+    layer.quantize("int8")
+    return layer
+
+
+def with_lora(layer):
+    layer.enable_lora(2)
+    return layer
+
+
+OTHER_EQUATIONS = {
+    "torch": [
+        ("lstm", LSTM(UNITS, "relu"), "activation='tanh'. Received LSTMCell"),
+        (
+            "lstm",
+            LSTM(UNITS, recurrent_activation="hard_sigmoid"),
+            "with recurrent_activation='hard_sigmoid'. Create the layer as LSTM(units).",
+        ),
+        ("lstm", LSTM(UNITS, go_backwards=True), "with go_backwards=False"),
+        ("lstm", keras_norm.LayerNormLSTM(UNITS), "as LSTM(units), or as NormLSTM(units)"),
+        ("gru", GRU(UNITS, reset_after=False), "nn.GRU has reset_after=True."),
+        ("rnn", keras.layers.SimpleRNN(UNITS, "sigmoid"), "activation='tanh'"),
+        ("torchscript", LSTM(UNITS), "normalize_carry=True), or pass the eps"),
+        (
+            "torchscript",
+            layer_norm_lstm(normalize_carry=False),
+            "has normalize_carry=True. Received LayerNormLSTMCell",
+        ),
+        ("torchscript", layer_norm_lstm(1e-3), "/kernel_norm' with epsilon=0.001"),
+        (
+            "torchscript",
+            keras_norm.NormLSTM(UNITS, RMS(), normalize_carry=True),
+            "without it in kernel_norm, recurrent_norm, state_norm",
+        ),
+        (
+            "torchscript",
+            keras_norm.NormLSTM(UNITS, {"kernel_norm": LN()}, normalize_carry=True),
+            "without it in recurrent_norm, state_norm",
+        ),
+        ("layer_norm", KerasLN(), "Create it with epsilon=1e-05"),
+        ("layer_norm", LN(epsilon=1e-5, ddof=1), "with ddof=1"),
+        ("layer_norm", KerasLN(epsilon=1e-5, center=False), "Create it with center=True."),
+        ("layer_norm", KerasLN(1, 1e-5, name="norm"), "last axes. Received LayerNormalization 'n"),
+        ("batch_norm", KerasBN(), "Create it with epsilon=1e-05"),
+        ("linear", keras.layers.Dense(UNITS, use_bias=False), "Create it with use_bias=True"),
+        # the weights of another module
+        ("lstm_stacked", LSTM(UNITS), "'weight_ih_l1' is a weight of layer 1, counted"),
+        ("lstm_bidirectional", LSTM(UNITS), "inside keras.layers.Bidirectional."),
+        ("gru", [GRU(UNITS), GRU(UNITS)], "entries: weight_ih_l1"),
+        ("gru", BOTH(GRU(UNITS)), "weight_ih_l0_reverse"),
+        ("lstm_cell", [LSTM(UNITS), LSTM(UNITS)], "weight_ih_l1"),
+        ("lstm", GRU(UNITS), "has the shape (16, 4), as in nn.LSTM. Received GRU"),
+        ("rnn", LSTM(UNITS), "Create the layer as SimpleRNN(units)."),
+        (
+            "lstm_bidirectional",
+            BOTH(LSTM(UNITS), merge_mode="sum"),
+            "with merge_mode='sum', and a bidirectional module concatenates",
+        ),
+        (
+            "lstm_bidirectional",
+            BOTH(LSTM(UNITS, go_backwards=True), backward_layer=LSTM(UNITS)),
+            "reads sequences backwards",
+        ),
+    ],
+    "haste": [
+        ("haste", LSTM(UNITS), "Create the layer as LayerNormLSTM(units)"),
+        ("haste", BOTH(keras_norm.LayerNormLSTM(UNITS)), "Received Bidirectional"),
+        ("haste", keras_norm.LayerNormLSTM(UNITS, epsilon=1e-3), "epsilon=1e-05"),
+        ("haste", layer_norm_lstm(), "normalize_carry=False"),
+        ("haste", keras_norm.LayerNormLSTM(UNITS, norm_form="joint"), "without it in kernel_norm"),
+        ("haste", keras_norm.LayerNormLSTM(UNITS, use_bias=False), "use_bias=True"),
+        ("haste", keras_norm.LayerNormLSTM(UNITS, go_backwards=True), "go_backwards=False"),
+    ],
+    "flax": [
+        (
+            "linen LSTMCell",
+            keras_norm.LayerNormLSTM(UNITS),
+            "norms in kernel_norm, recurrent_norm, state_norm. Load",
+        ),
+        ("linen GRUCell", GRU(UNITS, reset_after=False), "with reset_after=False"),
+        ("linen LSTMCell", LSTM(UNITS, use_bias=False), "with use_bias=False"),
+        ("linen LSTMCell", BOTH(LSTM(UNITS), merge_mode="mul"), "with merge_mode='mul', and a bid"),
+        (FLAX_NORM, KerasLN(), "LayerNorm has epsilon=1e-06. Received Lay"),
+        (FLAX_NORM, KerasBN(), "BatchNorm has epsilon=1e-05. Received Bat"),
+        (FLAX_NORM, LN(epsilon=1e-6, ddof=1), "with ddof=1"),
+        (
+            FLAX_NORM,
+            keras_norm.BatchNormalization(epsilon=1e-5, debias=True),
+            "with debias=True",
+        ),
+        (FLAX_NORM, KerasLN(1, 1e-6), "LayerNorm normalizes the last axes. Re"),
+        (FLAX_NORM, RMS(axis=1), "with axis=1. Create it with axis=-1."),
+    ],
+    "addons": [
+        ("rnn", keras_norm.LayerNormLSTM(UNITS), "Create the layer as NormLSTM"),
+        ("rnn", keras_norm.LayerNormLSTM(UNITS, norm_form="joint"), "Create the layer as NormLSTM"),
+        (
+            "rnn",
+            keras_norm.NormLSTM(UNITS, norm=RMS(), normalize_carry=True),
+            "Create the layer as NormLSTM",
+        ),
+        ("rnn", BOTH(keras_norm.LayerNormLSTM(UNITS)), "Create the layer as NormLSTM"),
+        ("rnn", lstm_with_state_norm(epsilon=1e-5), "/state_norm' with epsilon=1e-05. Create"),
+        (
+            "rnn",
+            lstm_with_state_norm(epsilon_placement="outside"),
+            "/state_norm' with epsilon_placement='outside'",
+        ),
+        ("rnn", lstm_with_state_norm(center=False), "/state_norm' with center=False"),
+        (
+            "rnn",
+            layer_norm_lstm(),
+            "LayerNormalization(epsilon=0.001), normalize_carry=True), or p",
+        ),
+    ],
+    "kiros": [
+        (
+            "lnlstm",
+            keras_norm.LayerNormLSTM(UNITS, epsilon=1e-5),
+            "with LayerNormalization in kernel_norm. Create the layer as NormLSTM(units, {'kernel_",
+        ),
+        (
+            "lngru",
+            keras_norm.LayerNormGRU(UNITS, epsilon=1e-5),
+            "with LayerNormalization in kernel_norm. Create the layer as NormGRU(units, {'kernel_",
+        ),
+        ("lnlstm", kiros_layer("lnlstm", normalize_carry=True), "normalize_carry=True"),
+        ("lnlstm", kiros_layer("lnlstm", use_bias=False), "use_bias=False"),
+        ("lnlstm", kiros_layer("lstm"), "/lstm_cell' has none. Create"),
+        ("gru", kiros_layer("lngru"), "have no gains s1"),
+    ],
+}
+
+
+def weights_of(library, case):
+    if case == FLAX_NORM:
+        return dict.fromkeys(
+            ("scale", "bias", "mean", "var"), read("flax", "linen LSTMCell").x[0, 0]
+        )
+    return read(library, case).weights
+
+
+def features_of(library, case):
+    return 3 if case == FLAX_NORM else read(library, case).x.shape[-1]
+
+
+@pytest.mark.parametrize(("library", "case", "layer", "message"), rows(OTHER_EQUATIONS))
+def test_a_layer_with_other_equations_is_refused(library, case, layer, message):
+    built(layer, features_of(library, case))
+    assert message in refusal(LOADERS[library], layer, weights_of(library, case))
+
+
+OTHER_CLASSES = {
+    "torch": [
+        (keras.layers.Conv1D(3, 2, name="conv"), "does not support Conv1D 'conv'. It supports"),
+        (RMS(), "does not support RMSNormalization"),
+        (keras.Sequential([LSTM(3)]), "Pass a dict from names of modules to layers"),
+        (RNN(CustomCell(3, name="mine")), "mine' is of a custom class"),
+        (CustomLayer(3, name="mine"), "CustomLayer 'mine' is of a custom class"),
+        (RNN(keras.layers.StackedRNNCells([keras.layers.LSTMCell(3)])), "StackedRNNCells 'rnn"),
+        ([LSTM(UNITS), keras.layers.Dense(3)], "Pass a list only for the layers of a recurrent"),
+    ],
+    "flax": [
+        (RNN(CustomCell(UNITS, name="mine")), "mine' is of a custom"),
+        (keras.layers.Conv1D(UNITS, 3, name="conv"), "weights of Conv1D 'conv'. Pass LSTM"),
+        (RNN([keras.layers.LSTMCell(UNITS)], name="rnn"), "weights of RNN 'rnn'"),
+    ],
+    "addons": [
+        (keras_norm.NormGRU(UNITS), "contain a NormLSTM or a NormLSTMCell, and no other cell wi"),
+        (LSTM(UNITS, name="lstm"), "LSTM 'lstm'"),
+        (keras.layers.Dense(UNITS, name="head"), "Dense 'head'"),
+        (BOTH(keras_norm.LayerNormGRU(UNITS)), "NormGRUCell"),
+    ],
+    "kiros": [
+        (BOTH(LSTM(UNITS)), "layer must be a NormLSTM, a NormGRU"),
+        (keras.layers.Dense(UNITS), "layer must be a NormLSTM, a NormGRU"),
+        (CustomLayer(UNITS, name="mine"), "CustomLayer 'mine' is of a custom class"),
+    ],
+}
+FIRST = {"torch": "lstm", "flax": "linen LSTMCell", "addons": "rnn", "kiros": "lstm"}
+
+
+@pytest.mark.parametrize(("library", "layer", "message"), rows(OTHER_CLASSES))
+def test_a_layer_without_a_counterpart_is_refused(library, layer, message):
+    case = read(library, FIRST[library])
+    built(layer, case.x.shape[-1])
+    assert message in refusal(LOADERS[library], layer, case.weights, error=TypeError)
+
+
+@pytest.mark.parametrize("change", [quantized, with_lora])
+def test_a_quantized_layer_is_refused(change):
+    layer = change(built(keras.layers.Dense(UNITS)))
+    message = refusal(LOADERS["torch"], layer, read("torch", "linear").weights)
+    assert "Load the weights before you quantize the layer" in message
+
+
+@pytest.mark.parametrize("layer", [LSTM(UNITS, name="new"), keras.layers.Dense(UNITS, name="new")])
+def test_a_layer_that_is_not_built_is_refused(layer):
+    with pytest.raises(ValueError, match=r"'(new|lstm_cell)' is not built.*Build it"):
+        LOADERS["torch"](layer, read("torch", "lstm").weights)
