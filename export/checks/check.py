@@ -9,11 +9,12 @@ from collections.abc import Sequence
 import keras
 
 from keras_norm.export import signature
+from keras_norm.export.checks.artifact_results import find_notes, make_result
 from keras_norm.export.checks.artifacts import Artifact, sources
 from keras_norm.export.checks.data_comparison import DataComparison, run_batches
+from keras_norm.export.checks.data_measurements import DataMeasurements
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.checks.first_difference import explain_differences
-from keras_norm.export.checks.judge import Judge, rounding_notes
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.checks.properties.property_registry import (
     PROPERTIES,
@@ -23,7 +24,10 @@ from keras_norm.export.checks.properties.property_registry import (
 )
 from keras_norm.export.checks.subject import Subject, open_subjects
 from keras_norm.export.checks.train_inference_gap import GapMeter
+from keras_norm.export.compare.arrays import kind_of
+from keras_norm.export.compare.expected import Expected
 from keras_norm.export.formats.artifact_format import Source
+from keras_norm.export.model.judge import Judge
 from keras_norm.export.model.keras_runner import restored_variables
 from keras_norm.export.model.other_backends import runs_on_tensorflow
 from keras_norm.export.packages import installed_versions
@@ -158,15 +162,19 @@ def check(
                 comparison.add(part)
             measured = comparison.measured
             gap, advice = meter.judge(measured.samples, plan.samples.length, max_gap)
-            judge = Judge(plan, measured, rtol, atol)
-            checked = [_check_artifact(subject, judge, progress) for subject in subjects]
+            judge = Judge(model, expected_on_data(plan.expected, measured, rtol, atol))
+            checked = []
+            for subject in subjects:
+                progress.step(f"testing {printable(subject.source.name)}")
+                subject.record()
+                checked.append(_test(subject, judge, measured))
         progress.step("testing the Keras model")
-        keras_result = _check_keras_model(judge)
+        keras_result = _check_keras_model(plan, judge, measured)
         results, unsupported = _replace_optional_errors(list(zip(found, checked, strict=True)))
         progress.step("searching for the causes of differences")
         if not explains_outputs(keras_result):
-            cases = (*plan.expected.cases, *plan.expected.edges)
-            results = explain_differences(results, judge.rounding, cases, comparison.worst)
+            worst = {subject.source.name: subject.on_data.worst for subject in subjects}
+            results = explain_differences(results, judge, worst)
         notes = [note for known in PROPERTIES for note in known.make_notes(model, results)]
     unmeasured = [gap.reason] if gap.verdict == "not measured" else []
     return Report(
@@ -178,7 +186,7 @@ def check(
         (
             *(f"train/inference gap not measured: {reason}" for reason in unmeasured),
             *plan.expected.notes,
-            *(*rounding_notes(results), *unsupported, *notes, *judge.make_notes()),
+            *(*find_notes(judge.expected, measured, results), *unsupported, *notes),
         ),
         tuple(installed_versions().items()),
         find_advice(keras_result, results, advice),
@@ -195,30 +203,56 @@ def _require_number(name: str, value: float | None) -> None:
         )
 
 
-def _check_artifact(subject: Subject, judge: Judge, progress: Progress) -> ArtifactResult:
-    progress.step(f"testing {printable(subject.source.name)}")
-    subject.record()
-    return judge.result(subject, measure_properties(subject, judge.tolerances(subject)))
+def expected_on_data(
+    expected: Expected, measured: DataMeasurements, rtol: float | None, atol: float | None
+) -> Expected:
+    """Add the user's tolerance to the expected outputs, and the sizes that all data have.
+
+    Raises ValueError if `atol` is so large that an output of zeros would pass.
+    """
+    scales = {n: max(x, measured.scales.get(n, 0.0)) for n, x in expected.scales.items()}
+    outputs = expected.cases[0].outputs
+    floats = [scales[name] for name, y in outputs.items() if kind_of(y) == "float"]
+    largest = max(floats, default=0.0)
+    if atol is not None and 0.0 < largest <= atol:
+        raise ValueError(
+            f"With atol={atol:.6g} an output of zeros passes, because the largest output "
+            f"of the Keras model is {largest:.6g}. Give a smaller atol."
+        )
+    return dataclasses.replace(
+        expected,
+        timesteps=max(expected.timesteps, measured.timesteps),
+        scales=scales,
+        spreads=measured.spreads,
+        rtol=rtol,
+        atol=atol,
+    )
 
 
-def _check_keras_model(judge: Judge) -> ArtifactResult:
+def _test(subject: Subject, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
+    """Measure the properties of the Keras model or an artifact, and return its result."""
+    tolerance = judge.expected.tolerance(subject.source.precision)
+    return make_result(subject, judge, measured, measure_properties(subject, tolerance))
+
+
+def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
     """Test the properties of the Keras model, and return the result."""
-    plan, expected = judge.plan, judge.expected
-    outputs = tuple(case.outputs for case in (*expected.cases, *expected.edges))
+    outputs = tuple(case.outputs for case in plan.expected.all_cases)
+    precision = plan.expected.precision
     subject = Subject(
-        Source("Keras model", "", expected.precision, lambda: contextlib.nullcontext(plan.run)),
+        Source("Keras model", "", precision, lambda: contextlib.nullcontext(plan.run)),
         plan,
         plan.run,
         variables=plan.variables,
         first=outputs[0],
         outputs=outputs,
-        data=judge.measured,
+        data=measured,
     )
     subject.record(size=sum(weight.nbytes for weight in plan.model.get_weights()))
-    properties = measure_properties(subject, judge.tolerances(subject))
+    result = _test(subject, judge, measured)
     if subject.error is not None:
         raise ValueError(f"The Keras model cannot run: {subject.error}")
-    return judge.result(subject, properties)
+    return result
 
 
 def _replace_optional_errors(

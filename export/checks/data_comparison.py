@@ -1,7 +1,6 @@
 """Run all data, one part at a time, through the Keras model and the artifacts."""
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 
 import keras
@@ -11,7 +10,7 @@ from keras_norm.export.checks.data_measurements import ArtifactMeasurements, Dat
 from keras_norm.export.checks.data_reader import Part
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.train_inference_gap import GapMeter
-from keras_norm.export.compare.arrays import kind_of, magnitude
+from keras_norm.export.compare.arrays import kind_of, magnitude, where_nan
 from keras_norm.export.compare.labels import read_labels
 from keras_norm.export.compare.output_differences import add_profiles, measure, merge_measurements
 from keras_norm.export.compare.prediction_changes import PredictionChanges
@@ -101,9 +100,8 @@ class DataComparison:
         batch: largest batch size.
 
     Attributes:
-        measured: the measurements on all parts so far.
-        worst: the batch with the largest difference, with the outputs of the Keras model, by name
-            of the artifact.
+        measured: the measurements of the Keras model on all parts so far. `Subject.on_data` has
+            the measurements of an artifact.
     """
 
     def __init__(
@@ -117,11 +115,7 @@ class DataComparison:
     ) -> None:
         self.model, self.run, self.gap, self.artifacts = model, run, gap, artifacts
         self.rtol, self.batch = rtol, batch
-        self.measured = DataMeasurements(
-            artifacts={each.source.name: ArtifactMeasurements() for each in artifacts}
-        )
-        self.worst: dict[str, Case] = {}
-        self._largest: dict[str, float] = {}
+        self.measured = DataMeasurements()
         self._timesteps = timestep_counter(model)
 
     def add(self, part: Part) -> None:
@@ -146,6 +140,8 @@ class DataComparison:
         found.timesteps = max(found.timesteps, self._timesteps(batch.case.inputs))
         for name, y in batch.outputs.items():
             found.scales[name] = max(magnitude(y), found.scales.get(name, 0.0))
+            count, nan = found.nan.get(name, (0, 0))
+            found.nan[name] = count + y.size, nan + int(where_nan(y).sum())
         for name, y in own.items():
             first = found.first_rows.setdefault(name, y[:1])
             if y.shape[1:] != first.shape[1:] or (y != first).any():
@@ -155,10 +151,7 @@ class DataComparison:
 
     def _add_artifact(self, artifact: Subject, batch: Batch, source: str) -> None:
         """Run one batch through an artifact, and measure its outputs."""
-        name = artifact.source.name
-        found = self.measured.artifacts[name]
         if artifact.runner is None:
-            found.error = artifact.error
             return
         try:
             outputs = artifact.runner(batch.case.inputs)
@@ -166,9 +159,9 @@ class DataComparison:
         # Catch every error, because a runner may raise any error. The artifact's result shows the
         # error, and the check goes on with the other artifacts.
         except Exception as error:
-            artifact.runner, found.error = None, one_line(error)
-            artifact.error = found.error
+            artifact.runner, artifact.error = None, one_line(error)
             return
+        found = artifact.on_data
         rtol = self.rtol
         if rtol is None:
             precision = model_precision(self.model, batch.outputs)
@@ -181,9 +174,9 @@ class DataComparison:
         # Divide by the largest absolute output: a difference of 0.1 is small for an output of 1000.
         excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
         largest = max(excesses, default=-1.0)
-        if largest > self._largest.get(name, -math.inf):
-            self._largest[name] = largest
-            self.worst[name] = dataclasses.replace(batch.case, outputs=batch.outputs)
+        if found.worst is None or largest > found.largest:
+            found.largest = largest
+            found.worst = dataclasses.replace(batch.case, outputs=batch.outputs)
         _add_changes(found, batch, actual)
 
 

@@ -1,6 +1,7 @@
 """Explain wrong outputs of a file: by rounding, or by the first layer with a wrong output."""
 
 import dataclasses
+import functools
 import math
 import pathlib
 import tempfile
@@ -11,28 +12,25 @@ import numpy as np
 import tensorflow as tf
 
 from keras_norm.export import signature
-from keras_norm.export.compare.arrays import largest, to_float64
+from keras_norm.export.compare.arrays import is_text, largest, to_float64
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import ConversionError, RunnerError, VerificationError, one_line
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.format_registry import format_of
+from keras_norm.export.model.first_layer import find_first_layer
+from keras_norm.export.model.judge import Judge
 from keras_norm.export.model.keras_runner import KerasRunner
-from keras_norm.export.model.rounding import Rounding
 from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import TIMEOUT
 from keras_norm.export.signature import SERVING_DEFAULT
-from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
-from keras_norm.typing import Array, Arrays, Tensor, Tensors
+from keras_norm.typing import Array, Arrays
 
 
 def explain_differences(
-    results: Sequence[ArtifactResult],
-    rounding: Rounding,
-    cases: Sequence[Case],
-    worst_batches: Mapping[str, Case],
+    results: Sequence[ArtifactResult], judge: Judge, worst_batches: Mapping[str, Case | None]
 ) -> tuple[ArtifactResult, ...]:
     """Explain each file's wrong outputs: by rounding, or by the first layer with a wrong output.
 
@@ -41,12 +39,11 @@ def explain_differences(
 
     Args:
         results: the results of the artifacts, to return with `first_difference`.
-        rounding: the rounding errors of the Keras model.
-        cases: the test inputs, with the outputs of the Keras model.
+        judge: the Keras model, with the test inputs and its rounding errors.
         worst_batches: the batch of the data with the largest difference, by name of the artifact.
     """
-    sizes = {c.name: sum(array.size for array in c.inputs.values()) for c in cases}
-    by_name = {case.name: case for case in cases}
+    cases = {case.name: case for case in judge.expected.all_cases}
+    sizes = {n: sum(array.size for array in case.inputs.values()) for n, case in cases.items()}
     known: dict[str, FirstDifference] = {}
     explained = []
     for result in results:
@@ -54,14 +51,13 @@ def explain_differences(
             name = min(wrong, key=lambda name: sizes.get(name, math.inf))
             key = result.path or result.name
             if key not in known:
-                case = by_name.get(name) or worst_batches[result.name]
-                if reason := rounding.explain(case, wrong[name]):
+                case = cases.get(name) or worst_batches[result.name]
+                assert case is not None
+                if reason := judge.rounding.explain(case, wrong[name]):
                     known[key] = FirstDifference(None, reason, stale=False, is_rounding=True)
                 else:
                     share = max(result.share, result.rtol)
-                    known[key] = find_first_difference(
-                        rounding.model, result.path, case.inputs, share
-                    )
+                    known[key] = find_first_difference(judge.model, result.path, case.inputs, share)
             result = dataclasses.replace(result, first_difference=known[key])
         explained.append(result)
     return tuple(explained)
@@ -121,8 +117,6 @@ def _search_file(
     model: keras.Model, known: Format, path: pathlib.Path, inputs: Arrays, share: float
 ) -> FirstDifference:
     file = _Tensors(known, path, inputs, share)
-    specs = signature.input_specs(model)
-    tensors = [tf.constant(inputs[name], specs[name].dtype) for name in specs]
     fresh, stale, options = None, None, known.export_again(path)
     with tempfile.TemporaryDirectory() as folder:
         try:
@@ -131,12 +125,15 @@ def _search_file(
             reason = f"the model cannot be exported again: {one_line(error)}"
         else:
             fresh = _Tensors(known, new, inputs, share)
-            outputs = keras.tree.flatten(keras.Model(list(model.inputs), model.outputs)(tensors))
-            stale = all(fresh.find(y) for y in outputs if y.dtype != tf.string)
+            outputs = KerasRunner(model)(inputs).values()
+            stale = all(fresh.find(y) for y in outputs if not is_text(y))
             reason = "the outputs of a new export of the model are wrong too"
             if stale:
                 reason = "the outputs of a new export of the model are right"
-    layer = _find_first(model, tensors, file, fresh if stale else None)
+    found = functools.partial(file.contain, fresh=fresh if stale else None)
+    specs = signature.input_specs(model)
+    tensors = [tf.constant(inputs[name], spec.dtype) for name, spec in specs.items()]
+    layer = find_first_layer(model, tensors, lambda _, outputs: found(outputs))
     if layer is None:
         return FirstDifference(
             None,
@@ -165,7 +162,7 @@ class _Tensors:
         self.arrays = [to_float64(tensor).ravel() for tensor in tensors]
         self.share = share
 
-    def find(self, output: Tensor) -> set[int]:
+    def find(self, output: Array) -> set[int]:
         """Return the indices of the tensors that equal a layer's output; shapes may differ."""
         wanted = to_float64(output).ravel()
         allowed = self.share * (largest([wanted]) + np.abs(wanted))
@@ -175,55 +172,20 @@ class _Tensors:
             if tensor.size == wanted.size and (np.abs(tensor - wanted) <= allowed).all()
         }
 
+    def contain(self, outputs: Sequence[Array], fresh: "_Tensors | None") -> bool | None:
+        """Return whether the tensors equal all outputs of a layer, or None if this is not known.
 
-def _find_first(
-    model: keras.Model, inputs: Tensors, file: _Tensors, fresh: _Tensors | None
-) -> str | None:
-    """Return the path of the first layer whose output equals no tensor of the file, or None.
-
-    The search includes the layers of nested models.
-    """
-    nodes = nodes_in_order(model)
-    # Call a model that returns the outputs of all nodes: Keras attaches masks to these outputs,
-    # and a nested model needs the masks of its inputs.
-    every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
-    outputs = every(list(inputs), training=False)
-    verdicts = [_has_outputs(values, file, fresh) for values in outputs]
-    right: set[int] = set()
-    for node, verdict in zip(reversed(nodes), reversed(verdicts), strict=True):
-        if verdict or any(id(tensor) in right for tensor in node.outputs):
-            right.update(id(tensor) for tensor in (*node.input_tensors, *node.outputs))
-    known = dict(zip(map(id, model.inputs), inputs, strict=True))
-    for node, values, verdict in zip(nodes, outputs, verdicts, strict=True):
-        known.update(zip(map(id, node.outputs), values, strict=True))
-        if verdict is not False or id(node.outputs[0]) in right:
-            continue
-        name = str(node.operation.name)
-        if isinstance(node.operation, keras.Model):
-            arguments = [known[id(tensor)] for tensor in node.input_tensors]
-            inner = _find_first(node.operation, arguments, file, fresh)
-            return f"{name}/{inner}" if inner else name
-        return name
-    return None
-
-
-def _has_outputs(values: Tensors, file: _Tensors, fresh: _Tensors | None) -> bool | None:
-    """Return whether tensors of the file equal all outputs of a layer, or None if unknown."""
-    verdicts = []
-    for value in values:
-        # Zeros, for example, match by chance. An array must have different floats.
-        if "float" not in value.dtype.name or not np.ptp(to_float64(value)):
-            return None
-        here = file.find(value)
-        if fresh is None:
-            verdicts.append(bool(here))
-            continue
-        there = fresh.find(value)
-        if not there:
-            return None
-        alike = len(fresh.arrays) == len(file.arrays)
-        verdicts.append(there <= here if alike else bool(here))
-    return all(verdicts)
+        `fresh` has the tensors of a new export whose outputs are right. It shows at which indices
+        an output must be, if both files have equally many tensors.
+        """
+        verdicts = []
+        for output in outputs:
+            here, there = self.find(output), None if fresh is None else fresh.find(output)
+            if there is not None and not there:
+                return None
+            alike = fresh is not None and len(fresh.arrays) == len(self.arrays)
+            verdicts.append(there <= here if there and alike else bool(here))
+        return all(verdicts)
 
 
 def _layers_with_other_weights(model: keras.Model, arrays: Sequence[Array]) -> list[str]:

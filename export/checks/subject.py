@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from keras_norm.export.checks.artifacts import SingleStepRunner
-from keras_norm.export.checks.data_measurements import DataMeasurements
+from keras_norm.export.checks.data_measurements import ArtifactMeasurements, DataMeasurements
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.compare.samples import Samples
 from keras_norm.export.errors import RunnerError, UnsafeOpError, one_line
@@ -29,7 +29,7 @@ class Subject:
     Attributes:
         source: the artifact and its runtime.
         plan: the Keras model, with its data and expected outputs.
-        runner: the open runner; None if it did not open, or raised an error later.
+        runner: the open runner; None if it did not open, or raised an error on the data.
         error: the reason why the artifact did not open or run, or None.
         unsafe_ops: names of the nodes by unsafe operation; a file with such nodes is not opened.
         variables: digests of the variables before the first call; empty if they are not visible.
@@ -37,7 +37,8 @@ class Subject:
         outputs: outputs for each test input of `plan.expected`, the edge cases last; fewer after an
             error.
         cost: bytes, milliseconds and operations; None after an error.
-        data: the measurements over all data; None for an artifact.
+        on_data: the differences of an artifact from the Keras model over all data.
+        data: the measurements of the Keras model over all data; None for an artifact.
     """
 
     source: Source
@@ -49,6 +50,7 @@ class Subject:
     first: Arrays = dataclasses.field(default_factory=dict)
     outputs: tuple[Arrays, ...] = ()
     cost: Cost | None = None
+    on_data: ArtifactMeasurements = dataclasses.field(default_factory=ArtifactMeasurements)
     data: DataMeasurements | None = None
 
     @property
@@ -79,7 +81,7 @@ class Subject:
             return
         try:
             expected = self.plan.expected
-            for case in (*expected.cases, *expected.edges)[len(self.outputs) :]:
+            for case in expected.all_cases[len(self.outputs) :]:
                 self.outputs += (self.run(case.inputs),)
             self.cost = measure_cost(self.run, self.plan.samples, expected.batch, size)
         # Catch every error, because a runner may raise any error. The artifact's result shows the

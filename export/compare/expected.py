@@ -3,9 +3,17 @@
 import dataclasses
 import math
 
-from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
+from keras_norm.export.compare.arrays import magnitude
+from keras_norm.export.compare.quantization_tolerance import Spread, useful_tolerance
 from keras_norm.export.compare.samples import Case
-from keras_norm.export.compare.tolerance import REACH, TOLERANCES, Tolerance, coarsest
+from keras_norm.export.compare.tolerance import (
+    INTEGER_SHARE,
+    QUANTIZED,
+    REACH,
+    TOLERANCES,
+    Tolerance,
+    coarsest,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +34,9 @@ class Expected:
             values.
         notes: the test inputs that were left out, with the reasons.
         random: whether the inputs are random, and not the user's samples.
+        rtol: the user's relative tolerance; None for the default.
+        atol: the user's absolute tolerance for every output; None for the default.
+        spreads: sums for the variance of every float output over all known data.
     """
 
     cases: tuple[Case, ...]
@@ -36,11 +47,19 @@ class Expected:
     edges: tuple[Case, ...] = ()
     notes: tuple[str, ...] = ()
     random: bool = False
+    rtol: float | None = None
+    atol: float | None = None
+    spreads: tuple[Spread, ...] = ()
 
     @property
     def batch(self) -> int:
         """The largest batch size of `cases`."""
         return max(len(case.rows) for case in self.cases)
+
+    @property
+    def all_cases(self) -> tuple[Case, ...]:
+        """`cases`, and then `edges`."""
+        return (*self.cases, *self.edges)
 
     def share(self, precision: str) -> float:
         """Compute the default `atol` of an output, as a share of the output's largest |value|.
@@ -61,31 +80,69 @@ class Expected:
             share *= max(1.0, self.layers * math.sqrt(self.timesteps) / REACH)
         return share
 
+    @property
+    def has_default(self) -> bool:
+        """Whether the user gave no tolerance."""
+        return self.rtol is None and self.atol is None
+
     def tolerance(self, precision: str = "float64") -> Tolerance:
-        """Return the default tolerance for an artifact of a precision, such as "float16" or "int8".
+        """Return the tolerance for an artifact of a precision, such as "float16" or "int8".
 
         The coarser of the artifact's and the model's precision counts. An output of zeros has the
-        scale 1.
-        """
-        precision = coarsest([self.precision, precision])
-        share = self.share(precision)
-        atol = {name: share * (scale or 1.0) for name, scale in self.scales.items()}
-        return Tolerance(TOLERANCES[precision], atol)
-
-    def file_tolerance(self, case: Case, quantize: str | None = None) -> Tolerance:
-        """Return the tolerance of an exporter for the outputs of its file on some test inputs.
-
-        The outputs of a file in 8 bits only have to be finite; a later step measures their errors.
-        Integer outputs of a quantized file are not compared: rounding may change every integer, and
-        there are too few integers to limit the share that differs.
+        scale 1. The root mean square of the differences decides whether the outputs of a file in 8
+        bits are near the outputs of the model, unless the user gave a tolerance.
 
         Args:
-            case: the test inputs.
-            quantize: as for `export_tflite`.
+            precision: the artifact's precision, a key of `TOLERANCES`.
         """
-        if quantize in EIGHT_BITS:
-            return Tolerance(0.0, dict.fromkeys(self.scales, math.inf), integer_share=1.0)
-        if quantize is not None:
-            return dataclasses.replace(self.tolerance(quantize), integer_share=1.0)
-        default = self.tolerance()
-        return dataclasses.replace(default, atol={**default.atol, **case.atol})
+        coarse = coarsest([self.precision, precision])
+        share = self.share(coarse)
+        found = Tolerance(
+            TOLERANCES[coarse] if self.rtol is None else self.rtol,
+            {
+                name: share * (scale or 1.0) if self.atol is None else self.atol
+                for name, scale in self.scales.items()
+            },
+            share=share,
+        )
+        if coarse == "int8" and self.has_default:
+            useful = useful_tolerance(self.spreads)
+            return dataclasses.replace(
+                found, integer_share=useful.integer_share, limits=useful.limits
+            )
+        if precision == "float16":
+            return dataclasses.replace(found, integer_share=1.0 if self.spreads else INTEGER_SHARE)
+        return found
+
+    def case_tolerance(self, case: Case, precision: str = "float64") -> Tolerance:
+        """Return the tolerance of an artifact on some of the test inputs, judged alone.
+
+        An exporter and the edge cases of a check use this tolerance:
+
+        - The default `atol` follows the largest output of these test inputs, if that is larger than
+          in the data.
+        - The outputs of a file in 8 bits only have to be finite: a single sample may differ much.
+        - Integer outputs of a quantized file may differ: rounding may change every integer, and
+          there are too few integers to limit the share that differs. Integer outputs of an edge
+          case may differ too: an argmax of equal scores may be any index.
+
+        Args:
+            case: the test inputs, an element of `cases` or `edges`.
+            precision: as for `tolerance`.
+        """
+        found = self.tolerance(precision)
+        atol = dict(found.atol)
+        if self.atol is None:
+            outputs = case.outputs
+            atol = {n: max(a, found.share * magnitude(outputs[n])) for n, a in atol.items()}
+        is_free = precision in QUANTIZED or self.is_edge(case)
+        return dataclasses.replace(
+            found,
+            atol=atol,
+            integer_share=1.0 if is_free else 0.0,
+            limits=None if found.limits is None else {},
+        )
+
+    def is_edge(self, case: Case) -> bool:
+        """Return whether test inputs are an edge case: one of `edges`, and not of `cases`."""
+        return any(case is edge for edge in self.edges)

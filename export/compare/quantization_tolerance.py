@@ -21,6 +21,13 @@ from keras_norm.typing import Array
 
 # Values of `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
+# Precision of a file, a key of `keras_norm.export.compare.tolerance.TOLERANCES`, by the value of
+# `quantize`. "float64" stands for the precision of the Keras model: the coarser one counts.
+PRECISIONS: dict[str | None, str] = {
+    None: "float64",
+    "float16": "float16",
+    **dict.fromkeys(EIGHT_BITS, "int8"),
+}
 # Largest allowed error of an 8-bit file, relative to an output's standard deviation. Files of digit
 # and question classifiers with a smaller error lost up to 3 points of accuracy. Files with a larger
 # error lost 11 to 26 points.

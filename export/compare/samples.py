@@ -26,8 +26,6 @@ class Case:
         inputs: arrays by input name.
         masked: whether timesteps of the data are masked.
         outputs: the Keras model's outputs by name; empty before the model ran.
-        atol: wider absolute tolerances by output name, for outputs that rounding changes by more
-            than the default tolerance.
     """
 
     name: str
@@ -36,7 +34,6 @@ class Case:
     inputs: Arrays
     masked: bool = False
     outputs: Arrays = dataclasses.field(default_factory=dict)
-    atol: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

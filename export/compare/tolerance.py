@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -44,14 +44,25 @@ class Tolerance:
         atol: absolute tolerance, by output.
         integer_share: the share of an output's integers that may differ; 0 if all have to be equal.
         limits: the largest allowed root mean square of the differences, by output. It replaces rtol
-            and atol for files in 8 bits (`keras_norm.export.compare.quantization_tolerance`). None
-            for any other file.
+            and atol for files in 8 bits (`keras_norm.export.compare.quantization_tolerance`). An
+            output without a limit only has to be finite. None for any other file.
+        share: the default atol, as a share of an output's largest |value|.
     """
 
     rtol: float
     atol: Mapping[str, float]
     integer_share: float = 0.0
     limits: Mapping[str, float] | None = None
+    share: float = 0.0
+
+    @property
+    def calls(self) -> "Tolerance":
+        """The tolerance between two calls of one file or model.
+
+        Unlike a quantized file and its Keras model, two calls must have equal integers, and floats
+        within rtol and atol.
+        """
+        return dataclasses.replace(self, integer_share=0.0, limits=None)
 
     def largest_allowed(self, expected: Arrays) -> dict[str, float]:
         """Return the largest allowed difference of any value, by output name."""
@@ -134,11 +145,7 @@ class Tolerance:
         return [self.judge(found) for found in measure(expected, actual, self.rtol, rows)]
 
     def first_failure(
-        self,
-        expected: Arrays,
-        actual: Arrays,
-        rows: Sequence[int] | None = None,
-        excuse: Callable[[OutputComparison], OutputComparison] = lambda result: result,
+        self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
     ) -> OutputComparison | None:
         """Return the comparison of the first output that exceeds its tolerance, or None.
 
@@ -148,11 +155,10 @@ class Tolerance:
             expected: as for `compare`.
             actual: as for `compare`.
             rows: as for `compare`.
-            excuse: takes a failed comparison; returns one that passes, or the same.
         """
         wanted, received = without_common_nan(expected, actual)
         results = self.compare(wanted, {**actual, **received}, rows)
-        return next((result for result in results if not (result or excuse(result))), None)
+        return next((result for result in results if not result), None)
 
 
 def _not_finite(found: Measurement) -> str | None:

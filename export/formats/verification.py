@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 
 from keras_norm.export.compare.arrays import contains_nan, largest
-from keras_norm.export.compare.expected import Expected
 from keras_norm.export.compare.input_cases import without_text
-from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS
+from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS, PRECISIONS
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import VerificationError, one_line
-from keras_norm.export.model.reference import Reference, make_reference
+from keras_norm.export.model.judge import Judge, judge_for_export
 from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.packages import installed_versions
@@ -37,7 +36,7 @@ OverTime = Callable[[Run, Arrays], Arrays]
 def verify_file(
     file: pathlib.Path,
     open_file: Callable[[pathlib.Path, str], Runner],
-    reference: Reference,
+    judge: Judge,
     quantize: str | None = None,
     over_time: OverTime | None = None,
 ) -> list[Arrays]:
@@ -49,7 +48,7 @@ def verify_file(
     Args:
         file: the exported file.
         open_file: takes the file and the name of a signature; returns a runner.
-        reference: the test inputs, with the Keras model's outputs.
+        judge: the test inputs, with the Keras model's outputs.
         quantize: quantization of the file, as for `export_tflite`.
         over_time: `Step.over_time` of the model, which runs the step signature; None runs
             `serving_default`.
@@ -64,12 +63,12 @@ def verify_file(
     with open_file(file, SERVING_DEFAULT if over_time is None else STEP) as runner:
         who = runner.name if over_time is None else f"{runner.name}'s step"
         run = runner if over_time is None else functools.partial(over_time, runner)
-        cases = reference.expected.cases
-        return reference.verify(run, who, quantize, cases=[*cases, cases[0]])[:-1]
+        cases = judge.expected.cases
+        return judge.verify(run, who, PRECISIONS[quantize], cases=[*cases, cases[0]])[:-1]
 
 
 def verify_saved_model(
-    folder: pathlib.Path, reference: Reference, over_time: OverTime | None = None
+    folder: pathlib.Path, judge: Judge, over_time: OverTime | None = None
 ) -> bool:
     """Compare a SavedModel's outputs with the Keras model's on all test inputs, in this process.
 
@@ -92,18 +91,18 @@ def verify_saved_model(
         except Exception as error:
             raise VerificationError(f"the SavedModel does not run: {one_line(error)}") from error
 
-    def verify(reference: Reference) -> None:
-        reference.verify(functools.partial(run, SERVING_DEFAULT), "the SavedModel")
+    def verify(judge: Judge) -> None:
+        judge.verify(functools.partial(run, SERVING_DEFAULT), "the SavedModel")
         if over_time is not None:
             run_step = functools.partial(over_time, functools.partial(run, STEP))
-            case = reference.expected.cases[1]
-            reference.verify(run_step, "the SavedModel's step", cases=[case])
+            case = judge.expected.cases[1]
+            judge.verify(run_step, "the SavedModel's step", cases=[case])
 
     try:
-        verify(reference)
+        verify(judge)
     except VerificationError:
-        deterministic = reference.without_random_outputs()
-        if deterministic is reference:
+        deterministic = judge.without_random_outputs()
+        if deterministic is judge:
             raise
         if deterministic is not None:
             verify(deterministic)
@@ -111,8 +110,8 @@ def verify_saved_model(
     return True
 
 
-def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | None:
-    """Run a model on test inputs and return its outputs; None if the model cannot be run.
+def judge_if_it_runs(model: keras.Model, data: TensorLike = None) -> Judge | None:
+    """Run a model on test inputs, and return a judge; None if the model cannot be run.
 
     If the model cannot be run, a warning gives the reason. A model of texts also runs on one empty
     text; a warning says if it fails.
@@ -122,8 +121,8 @@ def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | N
             them.
     """
     try:
-        reference = make_reference(model, data)
-        return _with_empty_text(reference) if text_inputs(model) else reference
+        judge = judge_for_export(model, data)
+        return _with_empty_text(judge) if text_inputs(model) else judge
     except ValueError as error:
         if data is not None:
             raise
@@ -135,11 +134,11 @@ def find_reference(model: keras.Model, data: TensorLike = None) -> Reference | N
         return None
 
 
-def _with_empty_text(reference: Reference) -> Reference:
+def _with_empty_text(judge: Judge) -> Judge:
     """Add a test input of one empty text, if the model runs on it; else log a warning."""
-    model, case = reference.model, reference.expected.cases[0]
+    model, case = judge.model, judge.expected.cases[0]
     if len(case.rows) != 1:
-        return reference  # the batch size of the model is static, so the text has neighbors
+        return judge  # the batch size of the model is static, so the text has neighbors
     empty = without_text(case)
     try:
         outputs = reference_runner(model)(empty.inputs)
@@ -152,16 +151,15 @@ def _with_empty_text(reference: Reference) -> Reference:
             model.name,
             one_line(error),
         )
-        return reference
+        return judge
     if contains_nan(outputs):
-        return reference
-    cases = (*reference.expected.cases, dataclasses.replace(empty, outputs=outputs))
-    return Reference(model, dataclasses.replace(reference.expected, cases=cases))
+        return judge
+    cases = (*judge.expected.cases, dataclasses.replace(empty, outputs=outputs))
+    return Judge(model, dataclasses.replace(judge.expected, cases=cases))
 
 
 def make_golden_cases(
-    name: str,
-    expected: Expected,
+    judge: Judge,
     step: Step | None = None,
     *,
     step_only: bool = False,
@@ -178,8 +176,7 @@ def make_golden_cases(
       change an argmax.
 
     Args:
-        name: name of the Keras model.
-        expected: the test inputs, with the Keras model's outputs.
+        judge: the test inputs, with the Keras model's outputs.
         step: the single-step model, or None for a file without a step signature. One golden case
             then runs timestep by timestep.
         step_only: whether the file has the step signature only. Then all golden cases run timestep
@@ -187,11 +184,11 @@ def make_golden_cases(
         quantize: quantization of the file, as for `export_tflite`.
         outputs: signature -> the file's outputs for each test input.
     """
-    cases, in_eight_bits = expected.cases, quantize in EIGHT_BITS
+    name, cases, in_eight_bits = judge.model.name, judge.expected.cases, quantize in EIGHT_BITS
 
     def whole_case(k: int, signature: str) -> GoldenCase:
         case, wanted = cases[k], cases[k].outputs
-        atol = expected.file_tolerance(case, quantize).largest_allowed(wanted)
+        atol = judge.tolerance(case, PRECISIONS[quantize]).largest_allowed(wanted)
         if quantize and outputs:
             own = outputs[signature][k]
             wanted = {

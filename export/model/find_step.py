@@ -7,7 +7,7 @@ import keras
 
 from keras_norm.export.errors import StreamingError, VerificationError, one_line
 from keras_norm.export.model.expected_outputs import long_sequence
-from keras_norm.export.model.reference import Reference, make_reference
+from keras_norm.export.model.judge import Judge, judge_for_export
 from keras_norm.export.model.single_step import Step
 
 logger = logging.getLogger("keras_norm.export")
@@ -35,7 +35,7 @@ MIXES_TIMESTEPS = (
 def find_step(
     model: keras.Model,
     wanted: bool | None = None,
-    reference: Reference | None = None,
+    judge: Judge | None = None,
     *,
     center_kernels: bool = False,
 ) -> Step | None:
@@ -45,7 +45,7 @@ def find_step(
         model: a functional or a built sequential model.
         wanted: True if the step is required, False for no step, None for a step if possible and the
             time is dynamic.
-        reference: the model's outputs to compare with; None to compute them for random samples.
+        judge: the model's outputs to compare with; None to compute them for random samples.
         center_kernels: as for `Step`.
 
     Returns:
@@ -63,7 +63,7 @@ def find_step(
         step = Step(model, center_kernels=center_kernels)
         if wanted is None and step.length is not None:
             raise StreamingError("the number of timesteps is static: pass step=True")
-        _verify_step(step, reference)
+        _verify_step(step, judge)
     except StreamingError as error:
         if wanted:
             raise
@@ -72,18 +72,18 @@ def find_step(
     return step
 
 
-def _verify_step(step: Step, reference: Reference | None) -> None:
+def _verify_step(step: Step, judge: Judge | None) -> None:
     """Raise StreamingError if running timestep by timestep changes the outputs of the model."""
     model = step.model
     try:
         run = step.trace()
         # Trace the graph now: a layer that cannot run on one timestep raises its error here.
         run.get_concrete_function()
-        references = [reference or make_reference(model)]
+        judges = [judge or judge_for_export(model)]
         if not reads_single_timesteps(model) and (long := long_sequence(model)):
-            references.append(Reference(model, long))
+            judges.append(Judge(model, long))
         run_step = functools.partial(step.over_time, run)
-        for each in references:
+        for each in judges:
             each.verify(run_step, "the step", suspect=MIXES_TIMESTEPS)
     except (StreamingError, VerificationError) as error:
         raise StreamingError(one_line(error)) from error

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import keras
@@ -12,6 +11,7 @@ import tensorflow as tf
 from keras_norm.export import signature
 from keras_norm.export.compare.arrays import to_numpy
 from keras_norm.export.errors import one_line
+from keras_norm.export.model.first_layer import layer_names
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
@@ -133,7 +133,7 @@ def layer_outputs(model: keras.Model, inputs: Arrays) -> dict[str, list[Array]]:
         inputs: arrays by input name.
 
     Returns:
-        Arrays by the name of the layer. The second call of a layer has the name "dense (2)".
+        Arrays by the name of the layer (`layer_names`).
     """
     nodes = nodes_in_order(model)
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
@@ -143,14 +143,10 @@ def layer_outputs(model: keras.Model, inputs: Arrays) -> dict[str, list[Array]]:
     tensors = [inputs[name] for name in signature.input_specs(model)]
     with _full_precision():
         outputs = every.predict_on_batch(tensors)
-    counts: Counter[str] = Counter()
-    found = {}
-    for node, tensors in zip(nodes, outputs, strict=True):
-        name = str(node.operation.name)
-        counts[name] += 1
-        number = f" ({counts[name]})" if counts[name] > 1 else ""
-        found[name + number] = [to_numpy(tensor) for tensor in tensors]
-    return found
+    return {
+        name: [to_numpy(tensor) for tensor in tensors]
+        for name, tensors in zip(layer_names(nodes), outputs, strict=True)
+    }
 
 
 @contextlib.contextmanager

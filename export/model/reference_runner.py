@@ -1,17 +1,19 @@
 """Choose the runner that computes the outputs of a Keras model, on the backend that trained it."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_norm.export import signature
-from keras_norm.export.compare.arrays import absolute_difference, both_nan, kind_of, largest
-from keras_norm.export.model.keras_runner import KerasRunner, layer_outputs
+from keras_norm.export.compare.arrays import absolute_difference, both_nan, largest
+from keras_norm.export.model.first_layer import find_first_layer
+from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.runtimes.runner import Runner
-from keras_norm.typing import Arrays
+from keras_norm.typing import Array, Arrays
 
 # The key is a model on TensorFlow in this process: a copy of a model that another process trained
 # on another backend. The value is the name of that backend, such as "jax", and a function that
@@ -54,7 +56,7 @@ class TrainedRunner(Runner):
         return dict(self._call("variable_digests"))
 
     def find_other_layer(self, inputs: Arrays, share: float) -> str | None:
-        """Return the name of the first layer whose outputs on TensorFlow differ, or None.
+        """Return the path of the first layer whose outputs on TensorFlow differ, or None.
 
         The outputs are compared with the outputs on the backend that trained the model.
 
@@ -63,14 +65,17 @@ class TrainedRunner(Runner):
             share: the tolerance, relative to the largest output of a layer.
         """
         trained = self._call("layer_outputs", inputs)
-        for name, outputs in layer_outputs(self.model, inputs).items():
-            for expected, actual in zip(trained.get(name, ()), outputs, strict=False):
-                if kind_of(actual) != "float" or actual.shape != expected.shape:
-                    continue
-                differs = absolute_difference(expected, actual) > share * largest([expected])
-                if np.any(differs & ~both_nan(expected, actual)):
-                    return name
-        return None
+
+        def is_right(name: str, outputs: Sequence[Array]) -> bool | None:
+            verdicts = [
+                bool(np.all(both_nan(e, a) | (absolute_difference(e, a) <= share * largest([e]))))
+                for e, a in zip(trained.get(name, ()), outputs, strict=False)
+                if e.shape == a.shape
+            ]
+            return all(verdicts) if verdicts else None
+
+        tensors = [tf.constant(inputs[n], spec.dtype) for n, spec in self.inputs.items()]
+        return find_first_layer(self.model, tensors, is_right)
 
     def close(self) -> None:
         """Do nothing, because the other process owns the model."""

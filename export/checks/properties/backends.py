@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference_runner import TrainedRunner
 from keras_norm.export.results.artifact_result import PropertyResult
@@ -57,12 +58,12 @@ class Backends(Property[BackendOutputs]):
             run.find_other_layer,
         )
 
-    def judge(self, measured: BackendOutputs, tolerances: Tolerances) -> PropertyResult:
+    def judge(self, measured: BackendOutputs, tolerance: Tolerance) -> PropertyResult:
         """Compare the outputs. If they differ, find the first layer that differs."""
         for case, tensorflow in zip(measured.cases, measured.tensorflow, strict=True):
-            worst = tolerances.calls.first_failure(case.outputs, tensorflow, case.rows)
+            worst = tolerance.calls.first_failure(case.outputs, tensorflow, case.rows)
             if worst is not None:
-                share = max(tolerances.share, tolerances.calls.rtol)
+                share = max(tolerance.share, tolerance.rtol)
                 layer = measured.find_layer(case.inputs, share)
                 where = "" if layer is None else f"the first layer that differs is {layer!r}; "
                 return self.failed(

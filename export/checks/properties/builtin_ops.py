@@ -3,8 +3,9 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
@@ -57,7 +58,7 @@ class BuiltInOps(Property[Ops]):
         foreign = known.foreign_ops(path, used) if known is not None else ()
         return Ops(len(used), sorted(foreign))
 
-    def judge(self, measured: Ops, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: Ops, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         if measured.unsafe:
             found = [f"{op} in {', '.join(nodes)}" for op, nodes in measured.unsafe.items()]
             return self.failed(

@@ -6,12 +6,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from keras_norm.export.checks.properties.property import (
-    Property,
-    Tolerances,
-)
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
@@ -77,12 +75,12 @@ class Concurrency(Property[ConcurrentCalls]):
         expected = [subject.outputs[k] for k in indices]
         return ConcurrentCalls([cases[k] for k in indices], expected, count, lowest, highest)
 
-    def judge(self, measured: ConcurrentCalls, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: ConcurrentCalls, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         for bound in (measured.lowest, measured.highest):
             for case, expected, actual in zip(
                 measured.cases, measured.expected, bound, strict=True
             ):
-                worst = tolerances.calls.first_failure(expected, actual, case.rows)
+                worst = tolerance.calls.first_failure(expected, actual, case.rows)
                 if worst is not None:
                     return self.failed(
                         f"calls from {THREADS} threads, {case.name}: {worst.description}"

@@ -1,8 +1,8 @@
 """The property "constants": a quantized file has the constants of the model, rounded."""
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.tolerance import QUANTIZED
+from keras_norm.export.compare.tolerance import QUANTIZED, Tolerance
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.export.results.constant_difference import ConstantDifference
@@ -47,7 +47,7 @@ class Constants(Property[list[ConstantDifference]]):
         return self.not_applicable(found) if isinstance(found, str) else found
 
     def judge(  # noqa: D102
-        self, measured: list[ConstantDifference], tolerances: Tolerances
+        self, measured: list[ConstantDifference], tolerance: Tolerance
     ) -> PropertyResult:
         wrong = [c for c in measured if c.difference > ROUNDING_ERRORS * c.rounding]
         if not wrong:

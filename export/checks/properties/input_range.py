@@ -5,8 +5,9 @@ import pathlib
 
 import numpy as np
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
@@ -53,7 +54,7 @@ class InputRange(Property[list[ClippedInput]]):
             found.append(ClippedInput(name, low, high, float(np.mean(outside))))
         return found
 
-    def judge(self, measured: list[ClippedInput], tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: list[ClippedInput], tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         worst = max(measured, key=lambda clipped: clipped.share)
         detail = (
             f"{worst.share:.1%} of the values of input {worst.name!r} are outside the range of the "

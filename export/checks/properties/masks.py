@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.model.masks import LostMask, lost_masks
 from keras_norm.export.results.artifact_result import PropertyResult
 
@@ -26,6 +27,6 @@ class Masks(Property[Sequence[LostMask]]):
         """List the masks that do not reach a layer which would use them."""
         return lost_masks(subject.plan.model)
 
-    def judge(self, measured: Sequence[LostMask], tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: Sequence[LostMask], tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         advice = " ".join(dict.fromkeys(mask.advice for mask in measured))
         return self.differs("; ".join(mask.description for mask in measured), advice)

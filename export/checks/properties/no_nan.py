@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import where_nan
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 
 # (number of values, number of NaN values) by output name.
@@ -29,13 +30,10 @@ class NoNaN(Property[Counts]):
             outputs = [recorded[name] for recorded in subject.outputs]
             nan = sum(int(where_nan(output).sum()) for output in outputs)
             found[name] = (sum(output.size for output in outputs), nan)
-        artifacts = {} if subject.data is None else subject.data.artifacts
-        for measurement in (m for each in artifacts.values() for m in each.outputs.values()):
-            if measurement.nan_expected:
-                found[measurement.output] = (measurement.count, measurement.nan_expected)
-        return found
+        on_data = {} if subject.data is None else subject.data.nan
+        return found | {name: counts for name, counts in on_data.items() if counts[1]}
 
-    def judge(self, measured: Counts, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: Counts, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         for output, (count, nan) in measured.items():
             if nan == count:
                 return self.failed(f"output {output!r} is NaN for every sample")

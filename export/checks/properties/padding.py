@@ -3,12 +3,10 @@
 import dataclasses
 
 from keras_norm.export.checks.properties.masks import Masks
-from keras_norm.export.checks.properties.property import (
-    Property,
-    Tolerances,
-)
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.input_cases import PADDING, pad_samples
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.model.masks import mask_fills, why_not_padded
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.typing import Arrays
@@ -49,7 +47,7 @@ class Padding(Property[PaddedOutputs]):
         inputs = pad_samples(samples, fills)
         return PaddedOutputs(subject.run(inputs[""]), subject.run(inputs[self.side]))
 
-    def find_change(self, measured: PaddedOutputs, tolerances: Tolerances) -> str | None:
+    def find_change(self, measured: PaddedOutputs, tolerance: Tolerance) -> str | None:
         """Describe the first output that padding changes; None if padding changes no output."""
         actual = dict(measured.padded)
         for output, value in measured.original.items():
@@ -60,7 +58,7 @@ class Padding(Property[PaddedOutputs]):
                 # every longer axis to the timesteps of the original sequence.
                 cut = [self.original if n == m + PADDING else slice(None) for n, m in sizes]
                 actual[output] = longer[tuple(cut)]
-        worst = tolerances.calls.first_failure(measured.original, actual)
+        worst = tolerance.calls.first_failure(measured.original, actual)
         if worst is None:
             return None
         return f"with {PADDING} masked timesteps on the {self.side}, {worst.description}"
@@ -83,8 +81,8 @@ class RightPadding(Padding):
     advice = "Pad all batches to one length, in training and in serving."
     side, original = "right", slice(-PADDING)
 
-    def judge(self, measured: PaddedOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
-        change = self.find_change(measured, tolerances)
+    def judge(self, measured: PaddedOutputs, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
+        change = self.find_change(measured, tolerance)
         return self.passed(self.no_change) if change is None else self.failed(change)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:  # noqa: D102
@@ -106,8 +104,8 @@ class LeftPadding(Padding):
     advice = "Pad on the right: the model counts its timesteps from the start."
     side, original = "left", slice(PADDING, None)
 
-    def judge(self, measured: PaddedOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
-        change = self.find_change(measured, tolerances)
+    def judge(self, measured: PaddedOutputs, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
+        change = self.find_change(measured, tolerance)
         return self.passed(self.no_change) if change is None else self.differs(change, self.advice)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:

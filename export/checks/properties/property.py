@@ -1,7 +1,6 @@
 """Base class of the properties that a check measures and judges, such as "row independence"."""
 
 import abc
-import dataclasses
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
@@ -12,21 +11,6 @@ from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 
 Measured = TypeVar("Measured")
-
-
-@dataclasses.dataclass(frozen=True)
-class Tolerances:
-    """The tolerances for comparing the outputs of the Keras model or of one artifact.
-
-    Attributes:
-        calls: the tolerance between two calls of the subject.
-        values: the tolerance for the subject's outputs against the Keras model's outputs.
-        share: the default absolute tolerance, as a share of a tensor's largest value.
-    """
-
-    calls: Tolerance
-    values: Tolerance
-    share: float
 
 
 class Property(abc.ABC, Generic[Measured]):
@@ -70,12 +54,13 @@ class Property(abc.ABC, Generic[Measured]):
         """
 
     @abc.abstractmethod
-    def judge(self, measured: Measured, tolerances: Tolerances) -> PropertyResult:
+    def judge(self, measured: Measured, tolerance: Tolerance) -> PropertyResult:
         """Judge the outputs that `measure` returned, without running a model.
 
         Args:
             measured: the result of `measure`.
-            tolerances: the tolerances for the subject.
+            tolerance: the tolerance for the subject's outputs. `tolerance.calls` is the tolerance
+                between two calls of the subject.
 
         Returns:
             The result, made by `passed`, `failed`, `differs` or `not_applicable`.

@@ -11,13 +11,14 @@ from keras_norm.export.checks.properties.input_range import InputRange
 from keras_norm.export.checks.properties.masks import Masks
 from keras_norm.export.checks.properties.no_nan import NoNaN
 from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.properties.repeat import Repeat
 from keras_norm.export.checks.properties.row_independence import RowIndependence
 from keras_norm.export.checks.properties.streaming import Streaming
 from keras_norm.export.checks.properties.weights import Weights
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.wrong_outputs import advise_on_outputs
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.results.check_result import Finding
@@ -68,7 +69,7 @@ def property_named(name: str) -> AnyProperty | None:
     return next((known for known in PROPERTIES if known.name == name), None)
 
 
-def measure_properties(subject: Subject, tolerances: Tolerances) -> tuple[PropertyResult, ...]:
+def measure_properties(subject: Subject, tolerance: Tolerance) -> tuple[PropertyResult, ...]:
     """Measure and judge all properties of the Keras model or an artifact.
 
     After an error of the runner, which is stored in `subject.error`, no further property is
@@ -76,7 +77,8 @@ def measure_properties(subject: Subject, tolerances: Tolerances) -> tuple[Proper
 
     Args:
         subject: the Keras model or an artifact, with its recorded outputs.
-        tolerances: the tolerances for the subject.
+        tolerance: the tolerance for the subject's outputs. `tolerance.calls` is the tolerance
+            between two calls of the subject.
     """
     results: list[PropertyResult] = []
     for known in PROPERTIES:
@@ -92,7 +94,7 @@ def measure_properties(subject: Subject, tolerances: Tolerances) -> tuple[Proper
             subject.error = one_line(error)
             break
         results.append(
-            measured if isinstance(measured, PropertyResult) else known.judge(measured, tolerances)
+            measured if isinstance(measured, PropertyResult) else known.judge(measured, tolerance)
         )
     return tuple(results)
 

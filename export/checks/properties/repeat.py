@@ -2,9 +2,10 @@
 
 import dataclasses
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
@@ -40,9 +41,9 @@ class Repeat(Property[RepeatedCall]):
         subject.run(other.inputs)
         return RepeatedCall(case, other, before, subject.run(case.inputs))
 
-    def judge(self, measured: RepeatedCall, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: RepeatedCall, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         case, other = measured.case, measured.other
-        worst = tolerances.calls.first_failure(measured.before, measured.after, case.rows)
+        worst = tolerance.calls.first_failure(measured.before, measured.after, case.rows)
         if worst is not None:
             return self.failed(f"{case.name}: after a call with {other.name}, {worst.description}")
         return self.passed(

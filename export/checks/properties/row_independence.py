@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import is_text
 from keras_norm.export.compare.input_cases import neighbor_cases
 from keras_norm.export.compare.samples import Case
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
@@ -40,7 +41,7 @@ class RowIndependence(Property[Calls]):
         calls = neighbor_cases(plan.samples, plan.expected.batch)
         return [(row, case, subject.run(case.inputs)) for row, case in calls]
 
-    def judge(self, measured: Calls, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: Calls, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         (_, original, expected), *others = measured
         batch = len(original.rows)
         for output, value in expected.items():
@@ -54,7 +55,7 @@ class RowIndependence(Property[Calls]):
             rows = _select_row(expected, row), _select_row(actual, 0 if is_alone else row)
             if any(map(is_text, case.inputs.values())):
                 rows = _cut_to_common_shapes(*rows)
-            worst = tolerances.calls.first_failure(*rows)
+            worst = tolerance.calls.first_failure(*rows)
             if worst is not None:
                 # Remove the sample number from the description of the difference. The number is
                 # always 0, because the compared outputs have only one row.

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 import keras
 
 from keras_norm.export.checks.artifacts import SingleStepRunner
-from keras_norm.export.checks.properties.property import (
-    Property,
-    Tolerances,
-)
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.errors import StreamingError
 from keras_norm.export.model.find_step import find_step
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
@@ -74,14 +72,14 @@ class Streaming(Property[StepOutputs]):
             actual = run(step_runner, inputs)
         return StepOutputs(expected, actual, *names, timesteps)
 
-    def judge(self, measured: StepOutputs, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: StepOutputs, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         if measured.actual is None:
             file_inputs, inputs = ", ".join(measured.file_inputs), ", ".join(measured.inputs)
             return self.differs(
                 f"the step signature has the inputs {file_inputs}, but the single-step model has "
                 f"the inputs {inputs}: give the recurrent layers names, and export again"
             )
-        worst = tolerances.values.first_failure(measured.expected, measured.actual)
+        worst = tolerance.first_failure(measured.expected, measured.actual)
         if worst is not None:
             return self.failed(worst.description)
         return self.passed(

@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Mapping
 
-from keras_norm.export.checks.properties.property import Property, Tolerances
+from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.samples import Case
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
@@ -54,13 +55,13 @@ class Weights(Property[Effects]):
         changed = find_changes(subject.variables, subject.run.variable_digests())
         return Effects(len(subject.variables), changed, case, before, after)
 
-    def judge(self, measured: Effects, tolerances: Tolerances) -> PropertyResult:  # noqa: D102
+    def judge(self, measured: Effects, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         if measured.changed:
             count = len(measured.changed) - 1
             more = f" and {count} more" if count else ""
             return self.failed(f"inference changed {measured.changed[0]}{more}")
         rows = measured.case.rows
-        worst = tolerances.calls.first_failure(measured.before, measured.after, rows)
+        worst = tolerance.calls.first_failure(measured.before, measured.after, rows)
         if worst is not None:
             return self.failed(
                 f"the outputs of the first call changed after later calls: {worst.description}"

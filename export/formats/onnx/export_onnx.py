@@ -23,9 +23,9 @@ from keras_norm.export.formats.verification import (
     verify_file,
     write_golden_cases,
 )
+from keras_norm.export.model.judge import judge_for_export
 from keras_norm.export.model.layer_replacement import portable_layers
 from keras_norm.export.model.other_backends import runs_on_tensorflow
-from keras_norm.export.model.reference import make_reference
 from keras_norm.export.packages import require
 from keras_norm.export.runtimes.worker_process import CONVERSION_SECONDS, WorkerProcess
 from keras_norm.export.signature import SERVING_DEFAULT
@@ -118,7 +118,7 @@ def export_onnx(
         with WorkerProcess(
             "onnx/convert_onnx.py", subject="conversion to ONNX", timeout=CONVERSION_SECONDS
         ) as converter:
-            reference = make_reference(model, samples)
+            judge = judge_for_export(model, samples)
             saved_model = pathlib.Path(folder, "saved_model")
             converted = pathlib.Path(folder, "model.onnx")
             with portable_layers(model, ONNX_FUNCTIONS):
@@ -134,9 +134,7 @@ def export_onnx(
                 f"tf2onnx cannot convert {ops}. Replace the layer", unsupported
             )
         shutil.copyfile(converted, file)
-        outputs = {SERVING_DEFAULT: verify_file(file, ONNXRunner, reference)}
+        outputs = {SERVING_DEFAULT: verify_file(file, ONNXRunner, judge)}
         if golden_cases:
-            write_golden_cases(
-                file, make_golden_cases(model.name, reference.expected, outputs=outputs)
-            )
+            write_golden_cases(file, make_golden_cases(judge, outputs=outputs))
     return target

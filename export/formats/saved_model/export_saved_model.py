@@ -20,7 +20,7 @@ from keras_norm.export.formats.saved_model.write_saved_model import (
 )
 from keras_norm.export.formats.staging import staged
 from keras_norm.export.formats.verification import (
-    find_reference,
+    judge_if_it_runs,
     make_golden_cases,
     verify_saved_model,
     write_golden_cases,
@@ -137,19 +137,19 @@ def export_saved_model(
     if warmup:
         require("serving")
     with staged(target, overwrite, is_folder=True) as folder:
-        reference = find_reference(model, samples)
-        if warmup and not reference:
+        judge = judge_if_it_runs(model, samples)
+        if warmup and not judge:
             raise ValueError(
                 "warmup=True needs test inputs, and the model does not run on random inputs; give "
                 "samples={input name: array}"
             )
         with portable_layers(model):
-            stepper = find_step(model, step, reference)
+            stepper = find_step(model, step, judge)
             write_saved_model(model, folder, stepper, signatures)
         _refuse_unservable(folder)
-        if reference:
+        if judge:
             over_time = None if stepper is None else stepper.over_time
-            if not verify_saved_model(folder, reference, over_time):
+            if not verify_saved_model(folder, judge, over_time):
                 logger.warning(
                     'model "%s" returns other outputs at a second call with equal inputs: it is '
                     "random in inference, or changes a variable. The exporter did not compare "
@@ -157,7 +157,7 @@ def export_saved_model(
                     model.name,
                 )
                 golden_cases = False
-            cases = make_golden_cases(model.name, reference.expected, stepper)
+            cases = make_golden_cases(judge, stepper)
             if golden_cases:
                 write_golden_cases(folder, cases)
             if warmup:

@@ -31,8 +31,8 @@ from keras_norm.export.formats.verification import (
     write_golden_cases,
 )
 from keras_norm.export.model.find_step import find_step
+from keras_norm.export.model.judge import judge_for_export
 from keras_norm.export.model.other_backends import runs_on_tensorflow
-from keras_norm.export.model.reference import make_reference
 from keras_norm.export.packages import require
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.layers.timestep_batch_norm import TimestepBatchNormalization
@@ -161,11 +161,11 @@ def export_tflite(
         looped = file.with_name("looped.tflite")
         has_loops = in_integers and not step_only and _has_loop(model)
         with start_converter() as converter:
-            reference = make_reference(model, samples)
+            judge = judge_for_export(model, samples)
             with tflite_layers(model, quantize, step_only):
                 # `center_kernels` subtracts the row means from the kernels of LayerNorm. The file
                 # stores the results once for both signatures.
-                stepper = find_step(model, step_only or step, reference, center_kernels=True)
+                stepper = find_step(model, step_only or step, judge, center_kernels=True)
             in_float32 = convert_model(
                 model,
                 file,
@@ -183,23 +183,16 @@ def export_tflite(
             streamed = stepper if step_only else None
             verify_useful(model, file, quantize, representative, streamed, products)
         if quantize is not None and has_loops:
-            warn_of_cost(file, looped, quantize, reference.expected.cases[0].inputs)
+            warn_of_cost(file, looped, quantize, judge.expected.cases[0].inputs)
         outputs = {}
         if not step_only:
-            outputs[SERVING_DEFAULT] = verify_file(file, TFLiteRunner, reference, quantize)
+            outputs[SERVING_DEFAULT] = verify_file(file, TFLiteRunner, judge, quantize)
         if stepper is not None:
             over_time = stepper.over_time
-            outputs[STEP] = verify_file(
-                file, TFLiteRunner, reference, quantize, over_time=over_time
-            )
+            outputs[STEP] = verify_file(file, TFLiteRunner, judge, quantize, over_time)
         if golden_cases:
             cases = make_golden_cases(
-                model.name,
-                reference.expected,
-                stepper,
-                step_only=step_only,
-                quantize=quantize,
-                outputs=outputs,
+                judge, stepper, step_only=step_only, quantize=quantize, outputs=outputs
             )
             write_golden_cases(file, cases, inside=golden_cases == "inside")
     return target

@@ -152,5 +152,5 @@ def test_the_worst_batch_is_recorded_if_all_values_pass(model):
     compare = DataComparison(model, own, meter, [subject], None, 32)
     for part in Data(input_specs(model), X):
         compare.add(part)
-    case = compare.worst["run"]
+    case = subject.on_data.worst
     np.testing.assert_array_equal(own(case.inputs)["y"], case.outputs["y"])

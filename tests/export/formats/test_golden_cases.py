@@ -19,7 +19,7 @@ from keras_norm.export import (
 from keras_norm.export.formats.saved_model import export_saved_model as saved_model
 from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.verification import verify_saved_model
-from keras_norm.export.model.reference import make_reference
+from keras_norm.export.model.judge import judge_for_export
 from keras_norm_verify import GoldenCasesError, read_golden_cases, verify
 from keras_norm_verify.verify import print_result
 from tests.export import models
@@ -130,9 +130,9 @@ def test_deterministic_outputs_beside_a_random_output_are_compared(tmp_path):
 
     model, other = build(), build()
     path = export_saved_model(model, tmp_path / "saved")
-    assert not verify_saved_model(path, make_reference(model))
+    assert not verify_saved_model(path, judge_for_export(model))
     with pytest.raises(VerificationError, match="'y'"):
-        verify_saved_model(path, make_reference(other))
+        verify_saved_model(path, judge_for_export(other))
 
 
 def test_golden_cases_of_a_model_with_logarithms_are_finite(tmp_path):

@@ -3,21 +3,22 @@
 import numpy as np
 import pytest
 
+from keras_norm.export.compare.quantization_tolerance import PRECISIONS
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.model.expected_outputs import measure_expected
-from keras_norm.export.model.reference import Reference
+from keras_norm.export.model.judge import Judge
 from tests.export import models
 
 NAN = float("nan")
 
 
-def reference(*outputs):
-    """Make a reference of one layer with the given outputs."""
+def judge(*outputs):
+    """Make a judge of one layer with the given outputs."""
     inputs = {"x": np.ones((3, 3), "float32")}
     case = Case("batch 3", (0, 1, 2), None, inputs, outputs={"y": np.array(outputs)})
     model = models.dense()
-    return Reference(model, measure_expected(model, [case]))
+    return Judge(model, measure_expected(model, [case]))
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def reference(*outputs):
 def test_a_difference_is_described(got, quantize, message):
     actual = {} if got is None else {"y": np.array(got)}
     with pytest.raises(VerificationError, match=message):
-        reference(1.0, 2.0, NAN).verify(lambda _: actual, "TFLite", quantize)
+        judge(1.0, 2.0, NAN).verify(lambda _: actual, "TFLite", PRECISIONS[quantize])
 
 
 @pytest.mark.parametrize(
@@ -47,9 +48,9 @@ def test_a_difference_is_described(got, quantize, message):
     ids=["NaN on both sides", "any number in 8 bits", "an argmax of rounded weights"],
 )
 def test_accepted_differences(wanted, got, quantize):
-    reference(*wanted).verify(lambda _: {"y": np.array(got)}, "TFLite", quantize)
+    judge(*wanted).verify(lambda _: {"y": np.array(got)}, "TFLite", PRECISIONS[quantize])
 
 
 def test_outputs_that_the_model_does_not_have_are_ignored():
     actual = {"y": np.array([1.0]), "more": np.array([2.0])}
-    reference(1.0).verify(lambda _: actual, "TFLite")
+    judge(1.0).verify(lambda _: actual, "TFLite")

@@ -7,7 +7,7 @@ import pytest
 import keras_norm
 from keras_norm.export import RunnerError, StreamingError, export_saved_model, open_runner
 from keras_norm.export.model.find_step import find_step, reads_single_timesteps
-from keras_norm.export.model.reference import make_reference
+from keras_norm.export.model.judge import judge_for_export
 from tests.rnn import kinds
 
 TIME = 6
@@ -126,11 +126,11 @@ def test_a_decoder_is_refused_for_its_initial_state():
     outputs = keras.layers.GRU(2, name="decoder")(target, initial_state=state)
     model = keras.Model([source, target], outputs)
     normal = np.random.default_rng(0).normal
-    reference = make_reference(
+    judge = judge_for_export(
         model, {"source": normal(size=(3, 8, 3)), "target": normal(size=(3, 12, 3))}
     )
     with pytest.raises(StreamingError, match='layer "decoder" takes an initial_state'):
-        find_step(model, True, reference)
+        find_step(model, True, judge)
 
 
 def test_a_cell_without_an_initial_state_is_exported_without_a_step():

@@ -11,7 +11,6 @@ from keras_norm.export.checks.properties.concurrency import Concurrency, Concurr
 from keras_norm.export.checks.properties.constants import Constants
 from keras_norm.export.checks.properties.input_range import ClippedInput, InputRange
 from keras_norm.export.checks.properties.padding import LeftPadding, PaddedOutputs, RightPadding
-from keras_norm.export.checks.properties.property import Tolerances
 from keras_norm.export.checks.properties.repeat import Repeat, RepeatedCall
 from keras_norm.export.checks.properties.row_independence import RowIndependence
 from keras_norm.export.checks.properties.weights import Effects, Weights, find_changes
@@ -23,12 +22,7 @@ from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.export.results.constant_difference import ConstantDifference
 
-
-def tolerances(**atol):
-    return Tolerances(Tolerance(0.0, atol), Tolerance(0.0, atol), 0.0)
-
-
-EXACT = tolerances()
+EXACT = Tolerance(0.0, {})
 
 
 @pytest.fixture
@@ -103,7 +97,7 @@ def test_one_wrong_output_among_threads_fails(samples, offset, status):
     expected = [{"y": case.inputs["x"] ** 2} for case in cases]
     highest = [expected[0], {"y": expected[1]["y"] + offset}]
     calls = ConcurrentCalls(cases, expected, 20, expected, highest)
-    found = Concurrency().judge(calls, tolerances(y=1e-6))
+    found = Concurrency().judge(calls, Tolerance(0.0, {"y": 1e-6}))
     assert found.status == status
     assert "from 8 threads" in found.detail
 

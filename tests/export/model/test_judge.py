@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from keras_norm.export import VerificationError, export_saved_model, export_tflite
+from keras_norm.export.compare.quantization_tolerance import PRECISIONS
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.model.expected_outputs import expected_for_check, expected_for_export
-from keras_norm.export.model.reference import make_reference
+from keras_norm.export.model.judge import judge_for_export
 from keras_norm.export.signature import input_specs
 from keras_norm_verify import verify
 from tests.export import models
@@ -31,26 +32,23 @@ def test_exports_and_checks_have_one_tolerance(length):
     few = expected_for_export(model, x)
     samples = read_samples(input_specs(model), x)
     many = expected_for_check(model, samples, lengths=[length]).tolerance()
-    own = few.file_tolerance(few.cases[1])
+    own = few.case_tolerance(few.cases[1])
     assert (own.rtol, own.atol) == (many.rtol, pytest.approx(many.atol))
 
 
-def tolerance(reference, k=1, quantize=None):
-    return reference.expected.file_tolerance(reference.expected.cases[k], quantize)
+def allowed(judge, k=1, precision="float64"):
+    (atol,) = judge.tolerance(judge.expected.cases[k], precision).atol.values()
+    return atol
 
 
-def first_failure(reference, share, quantize=None):
-    case = reference.expected.cases[1]
-    return reference.first_failure(case, off_by(reference, share), quantize)
-
-
-def off_by(reference, share):
-    """Outputs with an error in every value, of this share of the largest output."""
-    rng = np.random.default_rng(1)
-    return {
+def verify_off_by(judge, share, precision="float64"):
+    """Judge outputs with an error in every value, of this share of the largest output."""
+    case, rng = judge.expected.cases[1], np.random.default_rng(1)
+    outputs = {
         name: y + share * np.abs(y).max() * rng.choice([-1.0, 1.0], y.shape)
-        for name, y in reference.expected.cases[1].outputs.items()
+        for name, y in case.outputs.items()
     }
+    judge.verify(lambda _: outputs, "TFLite", precision, cases=[case])
 
 
 @pytest.fixture(scope="module")
@@ -60,35 +58,35 @@ def wild():
 
 
 def test_a_difference_as_large_as_the_one_of_float64_is_accepted(wild, caplog):
-    reference = make_reference(*wild)
-    narrow = tolerance(reference).atol["wild"]
+    judge = judge_for_export(*wild)
+    narrow, half = allowed(judge), allowed(judge, precision="float16")
     with caplog.at_level(logging.WARNING, "keras_norm.export"):
-        assert first_failure(reference, 0.04) is None
-    assert "magnifies rounding errors: for batch 3, length 90, output 'wild'" in caplog.text
-    assert tolerance(reference).atol["wild"] > 0.04 > narrow
-    assert tolerance(reference, 0).atol["wild"] == narrow
+        verify_off_by(judge, 0.04)
+        verify_off_by(judge, 0.04)
+    (warning,) = caplog.messages
+    assert "magnifies rounding errors: for batch 3, length 90, output 'wild'" in warning
+    assert allowed(judge) > 0.04 > narrow
+    assert (allowed(judge, 0), allowed(judge, precision="float16")) == (narrow, half)
 
 
-def test_a_difference_above_a_twentieth_of_the_output_is_not_accepted(wild, caplog):
-    reference = make_reference(*wild)
-    narrow = tolerance(reference).atol["wild"]
-    assert first_failure(reference, 0.06).output == "wild"
-    assert tolerance(reference).atol["wild"] == narrow
+@pytest.mark.parametrize(
+    ("share", "precision"), [(0.06, "float64"), (0.04, "float16")], ids=["a twentieth", "float16"]
+)
+def test_a_larger_difference_or_one_of_a_float16_file_is_not_accepted(
+    wild, caplog, share, precision
+):
+    judge = judge_for_export(*wild)
+    narrow = allowed(judge, precision=precision)
+    with pytest.raises(VerificationError, match="output 'wild' differs"):
+        verify_off_by(judge, share, precision)
+    assert allowed(judge, precision=precision) == narrow
     assert not caplog.text
 
 
 def test_a_difference_that_rounding_does_not_explain_fails(caplog):
-    reference = make_reference(models.dense())
-    assert first_failure(reference, 1e-3) is not None
+    with pytest.raises(VerificationError):
+        verify_off_by(judge_for_export(models.dense()), 1e-3)
     assert not caplog.text
-
-
-def test_a_float16_file_gets_no_wider_tolerance(wild):
-    reference = make_reference(*wild)
-    wide = tolerance(reference, quantize="float16").atol["wild"]
-    assert first_failure(reference, 0.04, "float16") is not None
-    assert first_failure(reference, 0.04) is None
-    assert tolerance(reference, quantize="float16").atol["wild"] == wide
 
 
 @pytest.mark.parametrize("quantize", [None, "float16"])
@@ -107,13 +105,13 @@ def test_exporters_write_a_chaotic_model_or_name_the_reason(wild, quantize, tmp_
 
 @pytest.mark.parametrize(("data", "named"), [(None, True), (np.ones((4, 3)), False)])
 def test_an_error_on_random_inputs_of_a_float16_file_names_samples(data, named):
-    reference = make_reference(models.dense(), data)
+    judge = judge_for_export(models.dense(), data)
     with pytest.raises(VerificationError) as raised:
-        reference.verify(lambda x: {"y": np.full((len(x["x"]), 2), 9.0)}, "TFLite", "float16")
+        judge.verify(lambda x: {"y": np.full((len(x["x"]), 2), 9.0)}, "TFLite", "float16")
     assert str(raised.value).endswith("Give samples={input name: array}") == named
 
 
 @pytest.mark.parametrize("quantize", ["dynamic", "int8", "int16x8"])
 def test_outputs_of_8_bit_files_must_be_finite(quantize):
-    reference = make_reference(models.dense())
-    assert tolerance(reference, 0, quantize).atol == {"y": np.inf}
+    judge = judge_for_export(models.dense())
+    assert judge.tolerance(judge.expected.cases[0], PRECISIONS[quantize]).limits == {}

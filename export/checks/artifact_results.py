@@ -1,0 +1,174 @@
+"""Judge the recorded outputs of the subjects of a check, and make their results and notes."""
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from keras_norm.export.checks.data_measurements import ArtifactMeasurements, DataMeasurements
+from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.arrays import kind_of, to_float64
+from keras_norm.export.compare.expected import Expected
+from keras_norm.export.compare.output_differences import add_profiles, measure
+from keras_norm.export.compare.quantization_tolerance import standard_deviations
+from keras_norm.export.compare.tolerance import QUANTIZED, coarsest
+from keras_norm.export.model.judge import Judge
+from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.results.output_comparison import (
+    ErrorStatistics,
+    Measurement,
+    OutputComparison,
+    OutputResult,
+)
+
+
+def make_result(
+    subject: Subject, judge: Judge, measured: DataMeasurements, properties: Sequence[PropertyResult]
+) -> ArtifactResult:
+    """Judge the outputs of an artifact in one runner.
+
+    The outputs of the Keras model are not tested, because they are the reference. `check` adds
+    the first layer that differs later.
+
+    Args:
+        subject: the Keras model or the artifact.
+        judge: compares outputs with the Keras model.
+        measured: the measurements of the Keras model over all data.
+        properties: the results of the subject's properties.
+    """
+    source, expected = subject.source, judge.expected
+    tolerance = expected.tolerance(source.precision)
+    precision = coarsest([source.precision, expected.precision])
+    metrics = measured.keras.metrics
+    outputs: tuple[OutputResult, ...] = ()
+    if not subject.is_keras_model:
+        metrics = subject.on_data.metrics if subject.cost else ()
+        # Without a runner the artifact did not open, or did not run all data.
+        if subject.runner is not None:
+            outputs = _compare_outputs(subject, judge, measured)
+    return ArtifactResult(
+        source.name,
+        source.path,
+        precision,
+        tolerance.rtol,
+        expected.atol,
+        outputs,
+        tuple(properties),
+        None if subject.unsafe_ops else subject.error,
+        tolerance.share,
+        metrics,
+        cost=subject.cost,
+        quantized=precision in QUANTIZED and precision != expected.precision,
+    )
+
+
+def _compare_outputs(
+    subject: Subject, judge: Judge, measured: DataMeasurements
+) -> tuple[OutputResult, ...]:
+    """Compare every output with the Keras model, for every test input and for all data.
+
+    For an 8-bit file, all test inputs with one number of timesteps are judged together. Test
+    inputs with masked timesteps and test inputs without masked timesteps are separate groups.
+    """
+    on_data, precision = subject.on_data, subject.source.precision
+    tolerance, whole = judge.expected.tolerance(precision), f"all {measured.samples} samples"
+    # (name of the test inputs, their group, a measurement) and (name, a comparison), by output.
+    found: dict[str, list[tuple[str, Hashable, Measurement]]] = {}
+    on_edges: dict[str, list[tuple[str, OutputComparison]]] = {}
+    profiles = dict(on_data.profiles)
+    for case, actual in zip(judge.expected.all_cases, subject.outputs, strict=False):
+        add_profiles(profiles, case.outputs, actual)
+        if judge.expected.is_edge(case):
+            for result in judge.compare(case, actual, precision):
+                on_edges.setdefault(result.output, []).append((case.name, result))
+            continue
+        for m in measure(case.outputs, actual, tolerance.rtol, case.rows):
+            found.setdefault(m.output, []).append((case.name, (case.length, case.masked), m))
+    for m in on_data.outputs.values():
+        found.setdefault(m.output, []).append((whole, whole, m))
+    errors = _error_statistics(on_data, measured)
+    results = []
+    for name, own in found.items():
+        groups: dict[Hashable, list[Measurement]] = {}
+        for _, group, m in own:
+            groups.setdefault(group, []).append(m)
+        judged = {g: iter(tolerance.judge_together(together)) for g, together in groups.items()}
+        compared = [(case, next(judged[group])) for case, group, _ in own]
+        names, comparisons = zip(*compared, *on_edges.get(name, ()), strict=True)
+        results.append(OutputResult(name, names, comparisons, profiles.get(name), errors.get(name)))
+    return tuple(results)
+
+
+def _error_statistics(
+    on_data: ArtifactMeasurements, measured: DataMeasurements
+) -> dict[str, ErrorStatistics]:
+    """Return the error of each output over all data, and the predictions that changed."""
+    deviations = standard_deviations(measured.spreads)
+    counts = {
+        name: (changes.result().predictions, changes.result().changed)
+        for name, changes in on_data.changes.items()
+        if changes.are_classes
+    }
+    found = {}
+    for m in on_data.outputs.values():
+        predictions = counts.get(m.output, (0, 0))
+        if m.output in deviations and m.widest is not None:
+            rms, deviation = math.sqrt(m.squared / m.count), deviations[m.output]
+            found[m.output] = ErrorStatistics(*predictions, rms, deviation, m.widest)
+        elif predictions[0]:
+            found[m.output] = ErrorStatistics(*predictions)
+    return found
+
+
+def find_notes(
+    expected: Expected, measured: DataMeasurements, results: Iterable[ArtifactResult]
+) -> Iterator[str]:
+    """Yield notes on differences by rounding, and on outputs in which an error may be missed.
+
+    Args:
+        expected: the expected outputs of the Keras model.
+        measured: the measurements of the Keras model over all data.
+        results: the results of the artifacts.
+    """
+    for result in results:
+        for output in result.outputs:
+            for case, c in zip(output.cases, output.comparisons, strict=True):
+                if c.rounding is not None:
+                    yield (
+                        f"{result.name}: {case}: output {c.output!r} differs by {c.max_abs:.2g}. "
+                        f"Rounding alone changes this output of the Keras model by "
+                        f"{c.rounding:.2g}, so this is not a failure."
+                    )
+    for name in measured.first_rows:
+        if name not in measured.varying and measured.samples > 1:
+            yield (
+                f"output {name!r} is equal for all {measured.samples} samples, so its "
+                "comparison may miss an error: give data for which this output varies"
+            )
+    yield from _find_small_units(expected)
+
+
+def _find_small_units(expected: Expected) -> Iterator[str]:
+    """Yield a note for each output with a unit (last axis) that varies less than the tolerance.
+
+    An error of such a unit passes. A much larger unit in the output sets the tolerance: for
+    example, a price beside a rate. The tolerance is the tolerance for float32, or for the Keras
+    model's precision if it is coarser. The coarser tolerance of a quantized file is not used.
+    """
+    allowed = expected.tolerance("float32").atol
+    for name, first in expected.cases[0].outputs.items():
+        outputs = [case.outputs[name] for case in expected.cases]
+        # If the last axis has the length of the sequence, it is a time axis and has no units.
+        one_width = len({output.shape[-1:] for output in outputs}) == 1
+        if kind_of(first) != "float" or first.ndim < 2 or not one_width:
+            continue
+        rows = [to_float64(output).reshape(-1, first.shape[-1]) for output in outputs]
+        varies = np.ptp(np.concatenate(rows), axis=0)
+        small = np.flatnonzero((varies > 0) & (varies < allowed[name]))
+        if small.size:
+            more = f" and {small.size - 1} more" if small.size > 1 else ""
+            yield (
+                f"output {name!r}: unit {small[0]}{more} varies by {varies[small[0]]:.2g}, "
+                f"which is less than the tolerance {allowed[name]:.2g}, because other units "
+                "are larger: give atol=, or make the unit a separate output"
+            )
