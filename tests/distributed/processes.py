@@ -29,7 +29,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -67,16 +67,13 @@ def run(
         return group.results(seconds)
 
 
-class Group:
-    """Started processes, which are killed with their children at the end of the `with` block.
+class Processes:
+    """Started commands, which are killed with their children at the end of the `with` block.
 
     Args:
-        kind: a key of `BACKENDS`.
-        program: the function to run, at the top level of a module.
-        folder: folder of the inputs, of the results and of the texts of stderr.
-        count: number of processes, or of logical devices.
-        environment: environment variables of the processes.
-        **arrays: keyword arguments of the program, as NumPy can store them in a .npz file.
+        commands: arguments of Python, for each process.
+        folder: folder of the texts of stderr and stdout.
+        environments: all environment variables of each process.
 
     Attributes:
         processes: the processes, by rank.
@@ -84,49 +81,25 @@ class Group:
 
     def __init__(
         self,
-        kind: str,
-        program: Callable[..., Mapping[str, object]],
+        commands: Iterable[Sequence[str]],
         folder: pathlib.Path,
-        count: int = 2,
-        *,
-        environment: Mapping[str, str] | None = None,
-        **arrays: object,
+        environments: Iterable[Mapping[str, str]],
     ) -> None:
-        backend = BACKENDS[kind]
-        if importlib.util.find_spec(backend) is None:
-            pytest.skip(f"{backend} is not installed")
-        self.folder = folder / f"{kind}_{program.__name__}_{time.monotonic_ns()}"
-        self.folder.mkdir(parents=True)
-        np.savez(self.folder / "arrays.npz", **arrays)
+        self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
-        size = 1 if kind in ONE_PROCESS else count
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(size)]
-        for rank in range(size):
-            self._start(kind, program, rank, count, addresses, environment or {})
-
-    def _start(
-        self,
-        kind: str,
-        program: Callable[..., object],
-        rank: int,
-        count: int,
-        addresses: list[str],
-        environment: Mapping[str, str],
-    ) -> None:
-        place = {"kind": kind, "rank": rank, "count": count, "addresses": addresses}
-        names = program.__module__, program.__name__
-        command = [sys.executable, "-m", "tests.distributed.child", json.dumps(place), *names]
-        with open(self.folder / f"{rank}.stderr", "wb") as stderr:
-            process = subprocess.Popen(
-                [*command, str(self.folder)],
-                cwd=ROOT,
-                env=child_environment(BACKENDS[kind]) | environment,
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,
-            )
-        self.processes.append(process)
+        pairs = zip(commands, environments, strict=True)
+        for rank, (command, environment) in enumerate(pairs):
+            with open(self.folder / f"{rank}.stderr", "wb") as stderr:
+                process = subprocess.Popen(
+                    [sys.executable, *command],
+                    cwd=ROOT,
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stderr,
+                    stderr=stderr,
+                    start_new_session=True,
+                )
+            self.processes.append(process)
 
     def __enter__(self) -> Self:
         return self
@@ -152,17 +125,16 @@ class Group:
         except subprocess.TimeoutExpired:
             self._fail(f"process {rank} still runs after {seconds:.0f} s")
 
-    def wait_for_file(self, name: str, seconds: float) -> pathlib.Path:
-        """Wait until a process has written a file in `folder`; return its path."""
-        path, end = self.folder / name, time.monotonic() + seconds
+    def wait_for_file(self, path: pathlib.Path, seconds: float) -> None:
+        """Wait until a process has written a file; fail the test if it takes longer."""
+        end = time.monotonic() + seconds
         while not path.exists():
-            if time.monotonic() > end or any(p.poll() for p in self.processes):
-                self._fail(f"no file {name}")
+            if time.monotonic() > end or any(p.poll() is not None for p in self.processes):
+                self._fail(f"no file {path}")
             time.sleep(0.02)
-        return path
 
-    def results(self, seconds: float) -> Results:
-        """Wait for all processes, and return what each program returned.
+    def wait_for_all(self, seconds: float) -> None:
+        """Wait until all processes have ended; fail the test if a process fails or takes longer.
 
         If a process fails, the rest has 5 s to end: it may wait for the failed process.
         """
@@ -175,8 +147,6 @@ class Group:
             time.sleep(0.02)
         if any(process.returncode for process in self.processes):
             self._fail("failed")
-        files = [self.folder / f"{rank}.npz" for rank in range(len(self.processes))]
-        return [dict(np.load(file, allow_pickle=False)) for file in files]
 
     def _fail(self, reason: str) -> None:
         statuses = [process.poll() for process in self.processes]
@@ -185,6 +155,52 @@ class Group:
             for rank, status in enumerate(statuses)
         ]
         pytest.fail(f"{reason}\n" + "\n".join(texts), pytrace=False)
+
+
+class Group(Processes):
+    """A group of processes that run a program.
+
+    Args:
+        kind: a key of `BACKENDS`.
+        program: the function to run, at the top level of a module.
+        folder: folder of the inputs, of the results and of the texts of stderr.
+        count: number of processes, or of logical devices.
+        environment: additional environment variables.
+        **arrays: keyword arguments of the program, as NumPy can store them in a .npz file.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        program: Callable[..., Mapping[str, object]],
+        folder: pathlib.Path,
+        count: int = 2,
+        *,
+        environment: Mapping[str, str] | None = None,
+        **arrays: object,
+    ) -> None:
+        backend = BACKENDS[kind]
+        if importlib.util.find_spec(backend) is None:
+            pytest.skip(f"{backend} is not installed")
+        folder = folder / f"{kind}_{program.__name__}_{time.monotonic_ns()}"
+        folder.mkdir(parents=True)
+        np.savez(folder / "arrays.npz", **arrays)
+        size = 1 if kind in ONE_PROCESS else count
+        place = {"kind": kind, "count": count}
+        place["addresses"] = [f"127.0.0.1:{port}" for port in free_ports(size)]
+        names = program.__module__, program.__name__, str(folder)
+        commands = [
+            ("-m", "tests.distributed.child", json.dumps(place | {"rank": rank}), *names)
+            for rank in range(size)
+        ]
+        environment = child_environment(backend) | (environment or {})
+        super().__init__(commands, folder, [environment] * size)
+
+    def results(self, seconds: float) -> Results:
+        """Wait for all processes, and return the results of each program."""
+        self.wait_for_all(seconds)
+        files = [self.folder / f"{rank}.npz" for rank in range(len(self.processes))]
+        return [dict(np.load(file, allow_pickle=False)) for file in files]
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,0 +1,66 @@
+"""The example on two processes: a killed process ends the run, and a restart loses nothing."""
+
+import importlib.util
+import os
+
+import keras
+import numpy as np
+import pytest
+
+from tests.distributed import processes
+
+EPOCHS, STEPS = 4, 22
+JOB = os.getpid()  # JAX derives the port of process 0 from it
+
+
+def train_without_interruption(place):
+    """Train in two processes without a checkpoint to resume from; return weights."""
+    from examples import distributed
+
+    keras.utils.set_random_seed(0)
+    distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
+    x, y, *_ = distributed.load()
+    checkpoint = place.folder / "model.keras"
+    distributed.train(distribution, x, y, EPOCHS, checkpoint)
+    model = keras.saving.load_model(checkpoint)
+    return {str(i): weight for i, weight in enumerate(model.get_weights())}
+
+
+def start(folder, place):
+    """Start the example twice; `place` has the options and the variables of each process."""
+    common = ["-m", "examples.distributed", "--out", str(folder / "out"), "--epochs", str(EPOCHS)]
+    commands = [[*common, *place(rank)[0]] for rank in range(2)]
+    environments = [processes.child_environment("jax") | place(rank)[1] for rank in range(2)]
+    return processes.Processes(commands, folder, environments)
+
+
+def on_this_machine(rank):
+    return ["--processes", "2", "--process", str(rank)], {}
+
+
+def on_slurm(rank):
+    names = {"SLURM_JOB_ID": JOB, "SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": 2}
+    names |= {"SLURM_PROCID": rank, "SLURM_LOCALID": rank}
+    return [], {name: str(value) for name, value in names.items()}
+
+
+def test_a_killed_run_starts_again_and_equals_a_run_without_interruption(tmp_path):
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("jax is not installed")
+    checkpoint = tmp_path / "out" / "model.keras"
+    with start(tmp_path, on_this_machine) as group:
+        group.wait_for_file(checkpoint, 120)
+        group.kill(1)
+        assert group.wait(0, 60) != 0  # the other process does not wait for ever
+    epoch = int(keras.saving.load_model(checkpoint).optimizer.iterations) // STEPS
+    assert 0 < epoch < EPOCHS
+    with start(tmp_path, on_slurm) as group:
+        group.wait_for_all(180)
+        texts = group.stderr(0), group.stderr(1)
+    assert f"Epoch {epoch}/" not in texts[0]
+    assert f"Epoch {epoch + 1}/{epoch + 1}" in texts[0]
+    assert all("18 weights and statistics are equal on 2 processes." in text for text in texts)
+    assert "PASS: 1 artifact equals the Keras model" in texts[0]
+    expected, _ = processes.run("jax", train_without_interruption, tmp_path)
+    for i, weight in enumerate(keras.saving.load_model(checkpoint).get_weights()):
+        np.testing.assert_array_equal(weight, expected[str(i)])
