@@ -84,6 +84,11 @@ def main(argv: list[str]) -> None:
     with np.load(place.folder / "arrays.npz") as arrays:
         results = program(place, **arrays)
     np.savez(place.folder / f"{place.rank}.npz", **results)
+    if place.kind == "torch":
+        import torch
+
+        torch.distributed.barrier()  # else a process may abort after the other one has ended
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
