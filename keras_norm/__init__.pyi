@@ -404,7 +404,10 @@ class BatchNormalization(keras.layers.Layer):
         renorm: whether to use batch renormalization.
         renorm_clipping: dict with any of `rmax`, `rmin`, `dmax`.
         renorm_momentum: weight of the old value in the averages of batch renormalization.
-        synchronized: compute the statistics over all replicas of a distributed step (TensorFlow).
+        synchronized: normalize with the statistics of the global batch, of all replicas of a
+            distributed step. If False, each replica normalizes with the statistics of its part. The
+            moving statistics are those of the global batch with both values. On JAX both values
+            have one result, because all statistics are those of the global batch.
         **kwargs: `unbiased_variance` (update the moving variance with n - 1 in place of n as the
             divisor), `moving_mean_initializer`, `moving_variance_initializer`,
             `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
@@ -421,7 +424,7 @@ class BatchNormalization(keras.layers.Layer):
         TypeError: the inputs are integers, the axis is not an integer, or an argument is unknown.
         ValueError: the axis is out of range; the mask has a wrong rank; momentum is outside [0, 1];
             `renorm_clipping` has an unknown key; `virtual_batch_size` is below 1, or is combined
-            with `renorm` or `synchronized`; `synchronized` is True without TensorFlow.
+            with `renorm` or `synchronized`.
 
     Example:
         >>> layer = BatchNormalization(momentum=None)
@@ -593,9 +596,10 @@ class TimestepBatchNormalization(keras.layers.Layer):
         scale: whether the layer has a gamma.
         debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
             row. The default is True because few batches reach the late timesteps.
-        **kwargs: `unbiased_variance`, `moving_mean_initializer`, `moving_variance_initializer`,
-            `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
-            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+        **kwargs: `synchronized` of `BatchNormalization`; `unbiased_variance`,
+            `moving_mean_initializer`, `moving_variance_initializer`, `beta_initializer`,
+            `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`, `beta_constraint`,
+            `gamma_constraint`; and `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (batch, time, features), or (batch, features) with `step`.
@@ -642,6 +646,7 @@ class TimestepBatchNormalization(keras.layers.Layer):
     moving_variance: keras.Variable
     moving_variance_initializer: keras.initializers.Initializer
     scale: bool
+    synchronized: bool
     unbiased_variance: bool
     update_count: keras.Variable | None
     def __init__(
@@ -654,6 +659,7 @@ class TimestepBatchNormalization(keras.layers.Layer):
         *,
         debias: bool = True,
         unbiased_variance: bool = False,
+        synchronized: bool = False,
         moving_mean_initializer: Serializable = "zeros",
         moving_variance_initializer: Serializable = "ones",
         beta_initializer: Serializable = "zeros",
@@ -762,6 +768,9 @@ class BatchNormGRU(NormGRU):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        synchronized: whether the replicas of a distributed step normalize with the statistics of
+            the global batch. The moving statistics are those of the global batch with both values.
+            TensorFlow does not support it, and JAX always does it.
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -797,6 +806,7 @@ class BatchNormGRU(NormGRU):
     epsilon: float
     max_timesteps: int
     momentum: float | None
+    synchronized: bool
     def __init__(
         self,
         units: int,
@@ -828,6 +838,7 @@ class BatchNormGRU(NormGRU):
         reset_after: bool = True,
         use_cudnn: bool | str = "auto",
         *,
+        synchronized: bool = False,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -863,6 +874,9 @@ class BatchNormLSTM(NormLSTM):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        synchronized: whether the replicas of a distributed step normalize with the statistics of
+            the global batch. The moving statistics are those of the global batch with both values.
+            TensorFlow does not support it, and JAX always does it.
         norm_form: "separate", as above, or "joint". In the joint form each gate is
             gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
             `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
@@ -904,6 +918,7 @@ class BatchNormLSTM(NormLSTM):
     epsilon: float
     max_timesteps: int
     momentum: float | None
+    synchronized: bool
     def __init__(
         self,
         units: int,
@@ -935,6 +950,7 @@ class BatchNormLSTM(NormLSTM):
         unroll: bool = False,
         use_cudnn: bool | str = "auto",
         *,
+        synchronized: bool = False,
         norm_form: str = "separate",
         normalize_carry: bool = False,
         compiled: bool | str = "auto",
@@ -967,6 +983,9 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        synchronized: whether the replicas of a distributed step normalize with the statistics of
+            the global batch. The moving statistics are those of the global batch with both values.
+            TensorFlow does not support it, and JAX always does it.
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1002,6 +1021,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
     epsilon: float
     max_timesteps: int
     momentum: float | None
+    synchronized: bool
     def __init__(
         self,
         units: int,
@@ -1030,6 +1050,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         unroll: bool = False,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        synchronized: bool = False,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1550,6 +1571,9 @@ class BatchNormGRUCell(NormGRUCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        synchronized: whether the replicas of a distributed step normalize with the statistics of
+            the global batch. The moving statistics are those of the global batch with both values.
+            TensorFlow does not support it, and JAX always does it.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1584,6 +1608,7 @@ class BatchNormGRUCell(NormGRUCell):
     momentum: float | None
     recurrent_candidate_norm: TimestepBatchNormalization
     recurrent_norm: TimestepBatchNormalization
+    synchronized: bool
     def __init__(
         self,
         units: int,
@@ -1608,6 +1633,7 @@ class BatchNormGRUCell(NormGRUCell):
         reset_after: bool = True,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        synchronized: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1642,6 +1668,9 @@ class BatchNormLSTMCell(NormLSTMCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        synchronized: whether the replicas of a distributed step normalize with the statistics of
+            the global batch. The moving statistics are those of the global batch with both values.
+            TensorFlow does not support it, and JAX always does it.
         norm_form: "separate", as above, or "joint". In the joint form each gate is
             gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
             `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
@@ -1683,6 +1712,7 @@ class BatchNormLSTMCell(NormLSTMCell):
     momentum: float | None
     recurrent_norm: TimestepBatchNormalization
     state_norm: TimestepBatchNormalization
+    synchronized: bool
     def __init__(
         self,
         units: int,
@@ -1707,6 +1737,7 @@ class BatchNormLSTMCell(NormLSTMCell):
         recurrent_dropout: float = 0.0,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        synchronized: bool = False,
         norm_form: str = "separate",
         normalize_carry: bool = False,
         activity_regularizer: Serializable = None,
@@ -1738,6 +1769,9 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        synchronized: whether the replicas of a distributed step normalize with the statistics of
+            the global batch. The moving statistics are those of the global batch with both values.
+            TensorFlow does not support it, and JAX always does it.
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -1770,6 +1804,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
     max_timesteps: int
     momentum: float | None
     recurrent_norm: TimestepBatchNormalization
+    synchronized: bool
     def __init__(
         self,
         units: int,
@@ -1792,6 +1827,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         recurrent_dropout: float = 0.0,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        synchronized: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,

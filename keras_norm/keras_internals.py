@@ -6,6 +6,7 @@
 import inspect
 import re
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
@@ -189,6 +190,18 @@ def operations_are_watched() -> bool:
     from tensorflow.python.eager import context
 
     return bool(context.context().op_callbacks)
+
+
+def is_graph_of_replica() -> bool:
+    """Return whether a replica function of MirroredStrategy can add over replicas at this place.
+
+    It cannot in a loop, a conditional or a nested function, which have graphs of their own.
+    """
+    import tensorflow as tf
+
+    # The thread of a replica stores the graph of the replica function.
+    graph = getattr(threading.current_thread(), "graph", None)
+    return graph is None or graph is tf.compat.v1.get_default_graph()
 
 
 def has_cpu_kernel(op: str) -> bool:

@@ -17,8 +17,9 @@ from keras_norm.layers.renorm import (
 )
 from keras_norm.ops import kernels
 from keras_norm.ops.ghost_batches import merge_batch, split_batch
+from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.masks import align_mask
-from keras_norm.ops.moments import identity, statistics_dtype
+from keras_norm.ops.moments import statistics_dtype
 from keras_norm.typing import Shape, Tensor
 
 
@@ -50,7 +51,10 @@ class BatchNormalization(StatisticsNormalization):
         renorm: whether to use batch renormalization.
         renorm_clipping: dict with any of `rmax`, `rmin`, `dmax`.
         renorm_momentum: weight of the old value in the averages of batch renormalization.
-        synchronized: compute the statistics over all replicas of a distributed step (TensorFlow).
+        synchronized: normalize with the statistics of the global batch, of all replicas of a
+            distributed step. If False, each replica normalizes with the statistics of its part. The
+            moving statistics are those of the global batch with both values. On JAX both values
+            have one result, because all statistics are those of the global batch.
         **kwargs: `unbiased_variance` (update the moving variance with n - 1 in place of n as the
             divisor), `moving_mean_initializer`, `moving_variance_initializer`,
             `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
@@ -67,7 +71,7 @@ class BatchNormalization(StatisticsNormalization):
         TypeError: the inputs are integers, the axis is not an integer, or an argument is unknown.
         ValueError: the axis is out of range; the mask has a wrong rank; momentum is outside [0, 1];
             `renorm_clipping` has an unknown key; `virtual_batch_size` is below 1, or is combined
-            with `renorm` or `synchronized`; `synchronized` is True without TensorFlow.
+            with `renorm` or `synchronized`.
 
     Example:
         >>> layer = BatchNormalization(momentum=None)
@@ -106,7 +110,13 @@ class BatchNormalization(StatisticsNormalization):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            momentum=momentum, debias=debias, epsilon=epsilon, center=center, scale=scale, **kwargs
+            momentum=momentum,
+            debias=debias,
+            epsilon=epsilon,
+            center=center,
+            scale=scale,
+            synchronized=synchronized,
+            **kwargs,
         )
         if not is_int(axis):
             raise TypeError(
@@ -127,11 +137,6 @@ class BatchNormalization(StatisticsNormalization):
                 f"virtual_batch_size={virtual_batch_size}, renorm={renorm}, "
                 f"synchronized={synchronized}."
             )
-        if synchronized and keras.backend.backend() != "tensorflow":
-            raise ValueError(
-                "synchronized=True needs the TensorFlow backend. The current backend is "
-                f"{keras.backend.backend()}. Leave synchronized at False."
-            )
         if renorm and (debias or momentum is None):
             raise ValueError(
                 "renorm needs exponential averages: set debias=False, and momentum to a number. "
@@ -144,7 +149,6 @@ class BatchNormalization(StatisticsNormalization):
         self.renorm = renorm
         self.renorm_clipping = renorm_clipping
         self.renorm_momentum = renorm_momentum
-        self.synchronized = synchronized
 
     def build(self, input_shape: Shape) -> None:
         """Create gamma, beta and the moving statistics."""
@@ -158,8 +162,8 @@ class BatchNormalization(StatisticsNormalization):
         self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=axes)
 
     def require_recurrence_options(self) -> None:
-        """Raise a ValueError for ghost batches, batch renormalization and synchronized batches."""
-        for option in ("virtual_batch_size", "renorm", "synchronized"):
+        """Raise a ValueError for ghost batches and batch renormalization."""
+        for option in ("virtual_batch_size", "renorm"):
             if value := getattr(self, option):
                 raise ValueError(
                     "A recurrence computes batch statistics per timestep and does not support "
@@ -177,18 +181,15 @@ class BatchNormalization(StatisticsNormalization):
             return self._infer(inputs)
         if self.virtual_batch_size is not None:
             return self._normalize_ghosts(inputs, mask, self.virtual_batch_size)
-        all_reduce = identity
-        if self.synchronized:
-            from keras_norm.ops.tensorflow_batch_norm import sum_over_replicas as all_reduce
         y, batch = self.normalize_batch(
             inputs,
             self._axis,
             [a for a in range(len(inputs.shape)) if a != self._axis],
             self._moving_statistics(inputs),
             mask,
-            all_reduce,
             fused=not self.renorm,
         )
+        batch = self.correct_bias(self.merge_replicas(batch, per_timestep=False))
         self.update_statistics(*(ops.reshape(s, (-1,)) for s in batch))
         return ops.cast(y, self.compute_dtype)
 
@@ -222,7 +223,8 @@ class BatchNormalization(StatisticsNormalization):
             x, self._axis + 1, reduced, self._moving_statistics(inputs), unmasked
         )
         ghosts = ops.shape(x)[0]
-        self.update_steps(*(ops.reshape(s, (ghosts, math.prod(s.shape[1:]))) for s in batch))
+        rows = (ops.reshape(s, (ghosts, math.prod(s.shape[1:]))) for s in batch)
+        self.update_steps(BatchStatistics(*rows), ghosts=True)
         return ops.cast(merge_batch(y, ops.shape(inputs)[0]), self.compute_dtype)
 
     def _moving_statistics(self, inputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import keras
 from keras import initializers, ops
@@ -11,17 +11,15 @@ from numpy.typing import DTypeLike
 from keras_norm.layers.normalization import Affine, AffineNormalization
 from keras_norm.layers.rematerialization import run_once
 from keras_norm.ops import kernels
+from keras_norm.ops.global_statistics import (
+    BatchStatistics,
+    adds_over_replicas,
+    global_statistics,
+)
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
+from keras_norm.ops.replicas import all_reduce, count_replicas, sum_over_replicas
 from keras_norm.typing import Serializable, Tensor
-
-
-class BatchStatistics(NamedTuple):
-    """Mean, variance and number of positions of a batch, to update the moving statistics."""
-
-    mean: Tensor
-    variance: Tensor
-    count: Tensor
 
 
 class StatisticsNormalization(AffineNormalization):
@@ -46,6 +44,7 @@ class StatisticsNormalization(AffineNormalization):
         momentum: float | None,
         debias: bool,
         unbiased_variance: bool = False,
+        synchronized: bool = False,
         moving_mean_initializer: Serializable = "zeros",
         moving_variance_initializer: Serializable = "ones",
         **kwargs: Any,
@@ -64,6 +63,7 @@ class StatisticsNormalization(AffineNormalization):
         self.momentum = momentum
         self.debias = debias
         self.unbiased_variance = unbiased_variance
+        self.synchronized = synchronized
         self.moving_mean_initializer = initializers.get(moving_mean_initializer)
         self.moving_variance_initializer = initializers.get(moving_variance_initializer)
 
@@ -162,25 +162,28 @@ class StatisticsNormalization(AffineNormalization):
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
             self.update_average(moving, batch, w, valid)
 
-    def update_steps(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+    def update_steps(self, batch: BatchStatistics, *, ghosts: bool = False) -> None:
         """Update the moving statistics with the statistics of all timesteps of a batch.
 
         Timestep t updates row t. All timesteps beyond the last row update the last row, with the
         mean of their statistics.
 
         Args:
-            mean: (time, features).
-            variance: (time, features).
-            count: number of positions of each timestep; broadcasts to (time, features).
+            batch: statistics (time, features); the count broadcasts to (time, features).
+            ghosts: whether the rows are ghost batches in place of timesteps. The mean of their
+                statistics then includes the ghost batches of all replicas.
         """
+        mean, variance, count = self.correct_bias(batch)
         count = ops.broadcast_to(count, (ops.shape(mean)[0], count.shape[1]))
         valid = count > 0
-        n = self.sum_by_row(ops.cast(valid, mean.dtype))
-        mean, variance = (
-            self.sum_by_row(ops.where(valid, s, 0.0)) / ops.maximum(n, 1.0)
-            for s in (mean, variance)
-        )
-        self.update_statistics(mean, variance, self.sum_by_row(count))
+        sums = [self.sum_by_row(ops.cast(valid, mean.dtype))]
+        sums += [self.sum_by_row(ops.where(valid, s, 0.0)) for s in (mean, variance)]
+        sums.append(self.sum_by_row(count))
+        if ghosts and adds_over_replicas():
+            sums = sum_over_replicas(*sums)
+        n, mean, variance, count = sums
+        n = ops.maximum(n, 1.0)
+        self.update_statistics(mean / n, variance / n, count)
 
     def sum_by_row(self, per_step: Tensor) -> Tensor:
         """Sum a tensor (time, features) over timesteps that share a row of the moving statistics.
@@ -237,7 +240,6 @@ class StatisticsNormalization(AffineNormalization):
         reduced: list[int],
         moving: tuple[Tensor, Tensor],
         mask: Tensor | None = None,
-        all_reduce: Callable[[Tensor], Tensor] = identity,
         min_count: int = 1,
         fused: bool = False,
     ) -> tuple[Tensor, BatchStatistics]:
@@ -249,17 +251,19 @@ class StatisticsNormalization(AffineNormalization):
             reduced: axes that the statistics are computed over.
             moving: mean and variance to use with fewer than `min_count` unmasked positions.
             mask: bool tensor that broadcasts to `x`, or None.
-            all_reduce: function that sums a tensor over replicas.
             min_count: smallest number of unmasked positions that gives statistics.
             fused: whether a fused kernel may be used. Loops pass False, because the kernel takes
                 long to start at every timestep. Batch renormalization passes False, because the
                 kernel does not correct gamma and beta.
 
         Returns:
-            The normalized tensor in the dtype of its statistics, and the statistics of the batch.
+            The normalized tensor in the dtype of its statistics, and the statistics of the batch,
+            without gradients. The batch is the global batch with `synchronized`, else the batch of
+            this replica.
         """
         leading = reduced == list(range(len(reduced)))
-        supported = leading and mask is None and all_reduce is identity
+        synchronized = self.synchronized and count_replicas() > 1
+        supported = leading and mask is None and not synchronized
         if fused and supported and kernels.uses_fused_batch_norm(x, axis, "training"):
             from keras_norm.ops.tensorflow_batch_norm import normalize_batch
 
@@ -268,25 +272,27 @@ class StatisticsNormalization(AffineNormalization):
             options = self.gamma, self.beta, self.epsilon, feature_axes, min_count
             y, mean, variance, count = normalize_batch(x, *options, None if enough else moving)
         else:
-            m = moments(x, reduced, mask, all_reduce, min_count, moving)
+            sum_of = all_reduce if synchronized else identity
+            m = moments(x, reduced, mask, sum_of, min_count, moving)
             mean, variance, count = m.mean, m.variance, m.count
             affine = self.affine_weights(len(x.shape), [axis])
             affine = self.correct_affine(affine, mean, variance)
             y = normalize(m.centered, variance, self.epsilon, *affine)
-        return y, self.batch_statistics(mean, variance, count, min_count)
+        batch = BatchStatistics(ops.stop_gradient(mean), ops.stop_gradient(variance), count)
+        if min_count > 1 and count_replicas() > 1 and not self.synchronized:
+            batch = batch.with_single_position(x, mask, reduced)
+        return y, batch
 
     def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
         """Return gamma and beta unchanged; a layer with batch renormalization changes them."""
         return affine
 
-    def batch_statistics(
-        self, mean: Tensor, variance: Tensor, count: Tensor, min_count: int
-    ) -> BatchStatistics:
-        """Prepare the mean, variance and count of a batch for the update of the moving statistics.
+    def merge_replicas(self, batch: BatchStatistics, *, per_timestep: bool) -> BatchStatistics:
+        """Return the statistics of the global batch; `global_statistics` has the arguments."""
+        if self.synchronized:  # the statistics are those of the global batch
+            return batch
+        return global_statistics([batch], per_timestep=per_timestep)[0]
 
-        The results have no gradients. The variance is unbiased if the layer's `unbiased_variance`
-        is True. A count below `min_count` becomes 0, so that the moving statistics stay unchanged.
-        """
-        unbias = count / ops.maximum(count - 1.0, 1.0) if self.unbiased_variance else 1.0
-        count = ops.where(count >= min_count, count, 0.0)
-        return BatchStatistics(ops.stop_gradient(mean), ops.stop_gradient(variance * unbias), count)
+    def correct_bias(self, batch: BatchStatistics) -> BatchStatistics:
+        """Make the variance unbiased, if the layer's `unbiased_variance` is True."""
+        return batch.unbiased() if self.unbiased_variance else batch

@@ -7,8 +7,10 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, with_features
+from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.replicas import count_replicas, require_equal_lengths
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.typing import Shape, Tensor, TensorLike
 
@@ -36,9 +38,10 @@ class TimestepBatchNormalization(StatisticsNormalization):
         scale: whether the layer has a gamma.
         debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
             row. The default is True because few batches reach the late timesteps.
-        **kwargs: `unbiased_variance`, `moving_mean_initializer`, `moving_variance_initializer`,
-            `beta_initializer`, `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`,
-            `beta_constraint`, `gamma_constraint`, and `name`, `dtype`, `trainable`.
+        **kwargs: `synchronized` of `BatchNormalization`; `unbiased_variance`,
+            `moving_mean_initializer`, `moving_variance_initializer`, `beta_initializer`,
+            `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`, `beta_constraint`,
+            `gamma_constraint`; and `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (batch, time, features), or (batch, features) with `step`.
@@ -100,7 +103,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     def step_norm(self, training: bool) -> TimestepNorm:
         """Return the norm that a recurrence computes for this layer."""
-        return TimestepNorm(self.epsilon, bool(training and self.trainable))
+        learning = bool(training and self.trainable)
+        is_part = learning and count_replicas() > 1
+        return TimestepNorm(self.epsilon, learning, is_part, is_part and self.synchronized)
 
     def call(
         self,
@@ -132,16 +137,22 @@ class TimestepBatchNormalization(StatisticsNormalization):
         moving = self.statistics_at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
             return self.normalize_moving(inputs, rank - 1, *moving)
-        y, (mean, variance, count) = self.normalize_batch(
+        if step is None and self.synchronized:
+            require_equal_lengths(self.name, inputs.shape[1])
+        y, batch = self.normalize_batch(
             inputs, rank - 1, [0], moving, mask, min_count=MIN_SEQUENCES, fused=step is None
         )
         if step is None:
-            self.update_steps(mean[0], variance[0], count[0])
+            batch = BatchStatistics(*(s[0] for s in batch))
+            batch = self.merge_replicas(batch, per_timestep=True)
+            self.update_steps(batch.at_least(MIN_SEQUENCES))
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
             # Take the first row of `mean` and of `variance`. An empty batch has no rows, and the
             # sum is 0. This 0 is not used: with fewer than two sequences the count is 0.
-            mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in (mean, variance))
-            self.update_statistics(mean, variance, ops.where(here, count, 0.0))
+            mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in batch[:2])
+            batch = BatchStatistics(mean, variance, ops.where(here, batch.count, 0.0))
+            batch = self.merge_replicas(batch, per_timestep=False)
+            self.update_statistics(*self.correct_bias(batch.at_least(MIN_SEQUENCES)))
         return ops.cast(y, self.compute_dtype)

@@ -1,4 +1,4 @@
-"""Batch normalization with TensorFlow's fused kernel, and sums over replicas."""
+"""Batch normalization with TensorFlow's fused kernel."""
 
 import tensorflow as tf
 
@@ -70,14 +70,6 @@ def normalize_with_statistics(
 ) -> Tensor:
     """Normalize `x` with a given mean and variance (features,), in TensorFlow's fused kernel."""
     return _fused_batch_norm(tf.cast(x, tf.float32), gamma, beta, epsilon, 1, mean, variance)[0]
-
-
-def sum_over_replicas(x: Tensor) -> Tensor:
-    """Sum `x` over all replicas of a distributed step; outside of a step, return `x`."""
-    context = tf.distribute.get_replica_context()
-    if context is None:
-        return x
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, x)
 
 
 def _fused_batch_norm(

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from keras import ops
 
+from keras_norm.ops.replicas import sum_over_replicas
 from keras_norm.typing import Tensor, Tensors
 
 # Smallest number of unmasked sequences for the statistics of a timestep. The variance of a single
@@ -30,10 +31,20 @@ class TimestepNorm:
 
     The statistics of a timestep are [mean, r], each (..., 1, features), and with `learning` also v.
     With fewer than two unmasked sequences, mean and r are the moving statistics.
+
+    Args:
+        epsilon: number added to the variance.
+        learning: whether to use the statistics of the batch.
+        is_part: whether the batch is that of one replica. The statistics then have a fourth tensor,
+            the mean of the batch, also with a single unmasked sequence.
+        synchronized: whether the sums are over the sequences of all replicas. The gradients of
+            gamma and beta are those of this replica.
     """
 
     epsilon: float
     learning: bool
+    is_part: bool = False
+    synchronized: bool = False
 
     per_batch: ClassVar = True
 
@@ -48,16 +59,19 @@ class TimestepNorm:
         mean, r = moving
         if not self.learning:
             return [mean, r]
-        n = _count(a, unmasked)
+        n = self._count(a, unmasked)
         share = 1.0 / ops.maximum(n, 1.0)
-        batch_mean = share * ops.sum(_keep(a, unmasked), axis=-2, keepdims=True)
+        (total,) = self._sums(ops.sum(_keep(a, unmasked), axis=-2, keepdims=True))
+        batch_mean = share * total
         centered = _keep(a - batch_mean, unmasked)
-        v = share * ops.sum(centered * centered, axis=-2, keepdims=True)
+        (squares,) = self._sums(ops.sum(centered * centered, axis=-2, keepdims=True))
+        v = share * squares
         enough = n >= MIN_SEQUENCES
         return [
             ops.where(enough, batch_mean, mean),
             ops.where(enough, ops.rsqrt(v + self.epsilon), r),
             v,
+            *([batch_mean] if self.is_part else []),
         ]
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
@@ -67,8 +81,8 @@ class TimestepNorm:
 
     def moments(self, statistics: Tensors) -> Tensors:
         """Return the mean and the variance of the batch."""
-        mean, _, v = statistics
-        return [mean, v]
+        mean, _, v, *batch_mean = statistics
+        return [*(batch_mean or [mean]), v]
 
     def backward(
         self,
@@ -85,17 +99,23 @@ class TimestepNorm:
         d_beta = ops.sum(dy, axis=-2, keepdims=True)
         da = dy
         if self.learning:
-            n = _count(a, unmasked)
+            n = self._count(a, unmasked)
             share = ops.where(n >= MIN_SEQUENCES, 1.0 / ops.maximum(n, 1.0), 0.0)
-            da = _keep(dy - share * (d_beta + normalized * d_gamma), unmasked)
+            sum_dy, sum_of_products = self._sums(d_beta, d_gamma)
+            da = _keep(dy - share * (sum_dy + normalized * sum_of_products), unmasked)
         return (r if gamma is None else r * gamma) * da, d_gamma, d_beta
 
+    def _sums(self, *sums: Tensor) -> Tensors:
+        """Add up sums over the replicas, if the norm is synchronized."""
+        return sum_over_replicas(*sums) if self.synchronized else list(sums)
 
-def _count(a: Tensor, unmasked: Tensor | None) -> Tensor:
-    """Count the unmasked sequences; the shape broadcasts to the statistics."""
-    if unmasked is None:
-        return ops.cast(ops.shape(a)[-2], a.dtype)
-    return ops.sum(ops.cast(unmasked, a.dtype), axis=-2, keepdims=True)
+    def _count(self, a: Tensor, unmasked: Tensor | None) -> Tensor:
+        """Count the unmasked sequences; the shape broadcasts to the statistics."""
+        if unmasked is None:
+            n = ops.cast(ops.shape(a)[-2], a.dtype)
+        else:
+            n = ops.sum(ops.cast(unmasked, a.dtype), axis=-2, keepdims=True)
+        return self._sums(n)[0]
 
 
 def _keep(a: Tensor, unmasked: Tensor | None) -> Tensor:

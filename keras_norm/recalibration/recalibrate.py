@@ -11,6 +11,7 @@ from keras import ops
 from keras_norm.clone import clone_for_statistics
 from keras_norm.keras_internals import reason
 from keras_norm.named_layers import batch_norms, named_layers
+from keras_norm.ops.replicas import local_statistics
 from keras_norm.ops.to_numpy import to_numpy
 from keras_norm.progress import Progress
 from keras_norm.recalibration.batches import batches_of, map_arrays, require_steps
@@ -178,7 +179,8 @@ class Recalibrator:
     def _run_batch(self, x: Nest) -> None:
         """Run the clone on a batch, so that it updates its statistics."""
         try:
-            self._run(map_arrays(ops.convert_to_tensor, x))
+            with local_statistics():  # the processes may have different numbers of batches
+                self._run(map_arrays(ops.convert_to_tensor, x))
         except Exception as error:
             # Layers raise exceptions of any class. Keep three lines of the exception's message,
             # without TensorFlow's list of graph nodes, which begins with a tab.

@@ -24,6 +24,7 @@ from keras_norm.rnn.core.recurrence import (
 )
 from keras_norm.rnn.file_weights import FileWeights
 from keras_norm.rnn.orthogonal_weights import OrthogonalWeights
+from keras_norm.rnn.slot_statistics import statistics_of_cell
 from keras_norm.rnn.slots import (
     KERNEL_SLOTS,
     RECURRENT_SLOTS,
@@ -281,8 +282,9 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
 
         input_masks, recurrent_masks = self.dropout_masks(inputs, given[0], training)
         weights = self.step_weights()
-        x = self.project_inputs(weights, inputs, input_masks, norm)
-        new = self.step(weights, x, given, recurrent_masks, norm)
+        with statistics_of_cell(self, training):
+            x = self.project_inputs(weights, inputs, input_masks, norm)
+            new = self.step(weights, x, given, recurrent_masks, norm)
         if counter is not None:
             new = [*new, advance_counter(counter)]
         return new[0], new if isinstance(states, list | tuple) else new[0]

@@ -9,9 +9,11 @@ import keras
 from keras import ops
 
 from keras_norm.keras_internals import operations_are_watched
+from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.replicas import all_reduce
 from keras_norm.ops.sample_norm import SampleNorm
-from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
+from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import apply_masks, fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree, step_norm
@@ -114,9 +116,12 @@ def run(
     if recurrence.learning:
         unmasked = ops.ones_like(x[:, :, :1]) if mask is None else constants["unmasked"]
         count = ops.sum(ops.cast(unmasked, dtype), axis=1)
+        norms = {slot.name: slot.norm for slot in recurrence.slots}
         for name, moments in statistics.items():
             mean, variance = (ops.stop_gradient(moment[:, 0]) for moment in moments)
-            batch[name] = layers[name].batch_statistics(mean, variance, count, MIN_SEQUENCES)
+            synchronized = getattr(norms[name], "synchronized", False)
+            n = all_reduce(count) if synchronized else count
+            batch[name] = BatchStatistics(mean, variance, n)
     return None if outputs is None else ops.swapaxes(outputs, 0, 1), last, batch
 
 

@@ -19,6 +19,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
@@ -29,8 +30,8 @@ from keras_norm.rnn.core.recurrence import Norm, Weights, step_norm
 from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer
 from keras_norm.typing import Tensor, Tensors
 
-# Batch statistics by slot: mean, variance and count of each timestep.
-Statistics: TypeAlias = dict[str, Sequence[Tensor]]
+# Batch statistics by slot, of each timestep.
+Statistics: TypeAlias = dict[str, BatchStatistics]
 # Results of `run`: the outputs at every timestep or None, the last states, the batch statistics.
 Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
 
@@ -143,8 +144,8 @@ def run(
             time if several timesteps use these kernels.
 
     Returns:
-        The first state at every timestep (batch, time, units), or None; the last states; and for
-        each slot with batch statistics: mean, variance and count, each (time, ...).
+        The first state at every timestep (batch, time, units), or None; the last states; and the
+        `BatchStatistics` of each slot with batch statistics, (time, features).
     """
     dtype = statistics_dtype(cell.compute_dtype)
     # Transpose the inputs, not the product of inputs and kernel: the product has more columns.
@@ -153,7 +154,7 @@ def run(
     weights, layers = _prepare(cell, dtype, steps, training, center=center_kernels and not training)
     unmasked = None if mask is None else ops.expand_dims(ops.swapaxes(mask, 0, 1), -1)
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
-    batch_statistics: Statistics = {}
+    batch_statistics: dict[str, Sequence[Tensor]] = {}
 
     def norm_all(slot: str, x: Tensor) -> Tensor:
         if slot not in layers:
@@ -170,7 +171,7 @@ def run(
         remaining = iter(xs)
         x, unmasked_now = next(remaining), None if unmasked is None else next(remaining)
         now = {slot: [next(remaining) for _ in layers[slot].rows] for slot in looped}
-        batch: Statistics = {}
+        batch: dict[str, Sequence[Tensor]] = {}
 
         def norm(slot: str, x: Tensor) -> Tensor:
             if slot not in layers:
@@ -199,7 +200,8 @@ def run(
     outputs = ops.swapaxes(ys.pop(0), 0, 1) if return_sequences else None
     for i, slot in enumerate(training_slots):
         batch_statistics[slot] = ys[3 * i : 3 * i + 3]
-    return outputs, states, {slot: batch for slot, batch in batch_statistics.items() if batch}
+    found = {slot: BatchStatistics(*batch) for slot, batch in batch_statistics.items() if batch}
+    return outputs, states, found
 
 
 def _prepare(

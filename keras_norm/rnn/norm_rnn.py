@@ -13,6 +13,7 @@ from keras_norm.layers.rematerialization import run_once
 from keras_norm.rnn import compiled as compiled_recurrence
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.slot_statistics import require_synchronizable, update_slots
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 
 UNSUPPORTED = (
@@ -141,8 +142,7 @@ class NormRNN(keras.layers.RNN):
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
         outputs, states, statistics = self.run_recurrence(sequences, initial_state, mask, training)
-        for slot, batch in statistics.items():
-            self.cell.slot_layers()[slot].update_steps(*batch)
+        update_slots(self.cell, statistics)
         states = [ops.cast(state, self.compute_dtype) for state in states]
         last = states[0]
         if mask is not None:
@@ -180,6 +180,8 @@ class NormRNN(keras.layers.RNN):
         if keras.backend.backend() == "tensorflow":
             release_gradients()
         batch, time, _ = ops.shape(sequences)
+        if training:
+            require_synchronizable(self, time)
         sizes = [(batch, units) for units in self.state_size]
         states = list(map(broadcast_rows, states, sizes))
         if mask is not None:

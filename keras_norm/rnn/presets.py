@@ -40,6 +40,7 @@ class BatchNormPreset(NormCell):
         epsilon: float = 1e-5,
         debias: bool = True,
         *args: Any,
+        synchronized: bool = False,
         **kwargs: Any,
     ) -> None:
         def batch_norm(slot: str) -> TimestepBatchNormalization:
@@ -49,6 +50,7 @@ class BatchNormPreset(NormCell):
                 epsilon,
                 center=slot == "state_norm",
                 debias=debias,
+                synchronized=synchronized,
                 gamma_initializer=keras.initializers.Constant(0.1),
             )
 
@@ -58,6 +60,7 @@ class BatchNormPreset(NormCell):
         self.momentum = momentum
         self.epsilon = epsilon
         self.debias = debias
+        self.synchronized = synchronized
 
 
 class Preset(NamedTuple):
@@ -103,7 +106,10 @@ The moving statistics lag behind the weights: call `keras_norm.recalibrate` befo
         statistics of the last one.
     momentum: weight of earlier batches in the moving statistics; None averages all batches.
     epsilon: number that the norms add to the variance.
-    debias: whether to correct the moving statistics for their initial values 0 and 1.""",
+    debias: whether to correct the moving statistics for their initial values 0 and 1.
+    synchronized: whether the replicas of a distributed step normalize with the statistics of
+        the global batch. The moving statistics are those of the global batch with both values.
+        TensorFlow does not support it, and JAX always does it.""",
             example=", max_timesteps=5",
             reference="""\
     Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, eq. 6-8

@@ -292,7 +292,7 @@ REGULARIZED = [
         *((LayerNormalization(axis=axis), [f"axis={axis}"]) for axis in (0, 1, [1, 2])),
         *(
             (BatchNormalization(**options), list(options))
-            for options in ({"virtual_batch_size": 2}, {"renorm": True}, {"synchronized": True})
+            for options in ({"virtual_batch_size": 2}, {"renorm": True})
         ),
         (Squared(), ["Squared overrides the call"]),
         (

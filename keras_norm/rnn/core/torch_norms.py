@@ -15,7 +15,8 @@ from keras_norm.typing import Tensor, Tensors
 def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrence:
     """Replace norms of a recurrence by norms of one operation, where PyTorch has the operation.
 
-    PyTorch has an operation for LayerNorm with default options, and for batch norm without a mask.
+    PyTorch has an operation for LayerNorm with default options, and for batch norm without a mask
+    and without sums over ranks.
 
     Args:
         recurrence: the recurrence.
@@ -27,7 +28,7 @@ def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrenc
         norm = slot.norm
         if isinstance(norm, SampleNorm) and norm == SampleNorm(True, norm.epsilon):
             return FusedLayerNorm(norm.epsilon)
-        if isinstance(norm, TimestepNorm) and norm.learning and not masked:
+        if isinstance(norm, TimestepNorm) and norm.learning and not (masked or norm.synchronized):
             return FusedTimestepNorm(norm.epsilon) if batch >= MIN_SEQUENCES else norm
         return norm
 

@@ -1,0 +1,120 @@
+"""Merge the batch statistics of all replicas to the statistics of the global batch."""
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from keras import ops
+
+from keras_norm.ops.replicas import count_replicas, is_in_loop, longest, sum_over_replicas
+from keras_norm.typing import Tensor
+
+LOCAL_WARNING = (
+    "A batch normalization inside a loop, such as keras.layers.RNN, updates its moving statistics "
+    "with the batch of its own replica. So the statistics of the replicas differ, and only those "
+    "of the first replica are saved. Use a layer such as BatchNormLSTM, or call "
+    "keras_norm.recalibrate after the training."
+)
+
+
+class BatchStatistics(NamedTuple):
+    """Mean, biased variance and number of positions of a batch, to update the moving statistics.
+
+    Statistics of several timesteps have the shape (time, features).
+    """
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def at_least(self, min_count: int) -> "BatchStatistics":
+        """Set counts below `min_count` to 0, so that the moving statistics stay unchanged."""
+        return self._replace(count=ops.where(self.count >= min_count, self.count, 0.0))
+
+    def with_single_position(
+        self, x: Tensor, mask: Tensor | None, axes: Sequence[int]
+    ) -> "BatchStatistics":
+        """Replace the statistics of a single position, which are a fallback, by its own.
+
+        On another replica further positions may be unmasked.
+
+        Args:
+            x: the tensor with these statistics over `axes`, which have size 1 in the statistics.
+            mask: bool tensor that broadcasts to `x`, or None.
+            axes: the reduced axes.
+        """
+        unmasked = x if mask is None else ops.where(mask, x, ops.zeros_like(x))
+        of_one = ops.cast(ops.sum(unmasked, axes, keepdims=True), self.mean.dtype)
+        is_one = self.count == 1
+        mean = ops.where(is_one, ops.stop_gradient(of_one), self.mean)
+        return self._replace(mean=mean, variance=ops.where(is_one, 0.0, self.variance))
+
+    def unbiased(self) -> "BatchStatistics":
+        """Replace the divisor n of the variance by n - 1."""
+        n = self.count
+        return self._replace(variance=self.variance * (n / ops.maximum(n - 1.0, 1.0)))
+
+
+def adds_over_replicas() -> bool:
+    """Return whether statistics can be added over several replicas; warn if a loop prevents it."""
+    if count_replicas() == 1:
+        return False
+    if is_in_loop():
+        warnings.warn(LOCAL_WARNING, stacklevel=2)
+        return False
+    return True
+
+
+def global_statistics(
+    batches: Sequence[BatchStatistics], *, per_timestep: bool
+) -> Sequence[BatchStatistics]:
+    """Merge the statistics of the replicas' batches to those of the global batch.
+
+    ::
+
+        N = sum(n)        mean = sum(n * m) / N        variance = sum(n * (v + m^2)) / N - mean^2
+
+    with n, m and v of each replica, summed in float64 in one collective. The difference of the two
+    terms of the variance loses digits if the mean is large, but fewer digits than float32 inputs
+    have lost: a mean of 1e6 standard deviations costs a relative error of 1e-4. A replica with a
+    count of 0 changes nothing. On one device `batches` are returned.
+
+    Args:
+        batches: statistics, in equal order on all replicas; without gradients.
+        per_timestep: whether the first axis is time. The replicas may have different numbers of
+            timesteps: the results have the largest number.
+    """
+    if not batches or not adds_over_replicas():
+        return batches
+    if per_timestep:
+        time = ops.shape(batches[0].mean)[0]
+        missing = longest(time) - time
+        batches = [
+            BatchStatistics(_pad(mean, missing), _pad(variance, missing), _pad(count, missing))
+            for mean, variance, n in batches
+            for count in [ops.broadcast_to(n, (time, n.shape[1]))]
+        ]
+    terms = []
+    for batch in batches:
+        mean, variance, n = (ops.cast(s, "float64") for s in batch)
+        # TensorFlow's fused kernel returns NaN for an empty batch.
+        mean, variance = (ops.where(n > 0, s, 0.0) for s in (mean, variance))
+        # TensorFlow's fused kernel returns NaN for an empty batch.
+        mean, variance = (ops.where(n > 0, s, 0.0) for s in (mean, variance))
+        terms += [n, n * mean, n * (variance + mean * mean)]
+    sums, merged = iter(sum_over_replicas(*terms)), []
+    for batch in batches:
+        n, of_mean, of_square = next(sums), next(sums), next(sums)
+        share = 1.0 / ops.maximum(n, 1.0)
+        mean = of_mean * share
+        variance = ops.maximum(of_square * share - mean * mean, 0.0)
+        dtypes = (s.dtype for s in batch)
+        new = (ops.cast(s, d) for s, d in zip((mean, variance, n), dtypes, strict=True))
+        merged.append(BatchStatistics(*new))
+    return merged
+
+
+def _pad(statistic: Tensor, missing: int | Tensor) -> Tensor:
+    """Append timesteps of zeros to a statistic (time, features)."""
+    zeros = ops.zeros((missing, *statistic.shape[1:]), statistic.dtype)
+    return ops.concatenate([statistic, zeros])

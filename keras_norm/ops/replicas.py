@@ -1,0 +1,106 @@
+"""Add up tensors of all replicas of a distributed training step.
+
+A replica computes a part of the global batch: a device of a TensorFlow strategy, or a process of a
+PyTorch process group. On JAX every array is the global array, so the step has one replica.
+"""
+
+import contextlib
+import contextvars
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
+
+import keras
+from keras import ops
+
+from keras_norm.typing import Tensor
+
+ADAPTERS = ("tensorflow", "torch")
+
+_is_local: contextvars.ContextVar[bool] = contextvars.ContextVar("is_local", default=False)
+
+
+@contextlib.contextmanager
+def local_statistics() -> Iterator[None]:
+    """Let each replica compute its own statistics inside a `with` block."""
+    token = _is_local.set(True)
+    try:
+        yield
+    finally:
+        _is_local.reset(token)
+
+
+def count_replicas() -> int:
+    """Return the number of replicas of this step: 1 on one device and inside `local_statistics`."""
+    if _is_local.get() or keras.backend.backend() not in ADAPTERS:
+        return 1
+    count: int = _adapter().count_replicas()
+    return count
+
+
+def is_in_loop() -> bool:
+    """Return whether this code is in a loop of a TensorFlow graph, which cannot add over replicas.
+
+    A conditional and a function of TensorFlow inside the step cannot add over replicas either.
+    """
+    return keras.backend.backend() == "tensorflow" and bool(_adapter().is_in_loop())
+
+
+def sum_over_replicas(*tensors: Tensor) -> list[Tensor]:
+    """Add up tensors over all replicas in one collective; on one device return the tensors.
+
+    The gradient of a sum is the sum of the gradients over all replicas.
+
+    Args:
+        *tensors: floating tensors of one dtype, each with equal shapes on all replicas.
+    """
+    if count_replicas() == 1:
+        return list(tensors)
+    flat = [ops.reshape(x, (-1,)) for x in tensors]
+    sizes = [ops.size(x) for x in flat]
+    total = _adapter().sum_over_replicas(flat[0] if len(flat) == 1 else ops.concatenate(flat))
+    sums, start = [], 0
+    for x, size in zip(tensors, sizes, strict=True):
+        sums.append(ops.reshape(total[start : start + size], ops.shape(x)))
+        start += size
+    return sums
+
+
+def all_reduce(x: Tensor) -> Tensor:
+    """Add up one tensor over all replicas."""
+    return sum_over_replicas(x)[0]
+
+
+def longest(time: int | Tensor) -> int | Tensor:
+    """Return the largest number of timesteps of all replicas.
+
+    A static number of timesteps of a TensorFlow graph is equal on all replicas.
+    """
+    return time if count_replicas() == 1 else _adapter().longest(time)
+
+
+def require_equal_lengths(name: str, time: int) -> None:
+    """Check that the ranks of a PyTorch process group have equally many timesteps.
+
+    A collective at each timestep would else wait for the timesteps of shorter sequences.
+
+    Args:
+        name: name of the layer.
+        time: number of timesteps of this rank.
+
+    Raises:
+        ValueError: the ranks have different numbers of timesteps; on every rank.
+    """
+    if count_replicas() == 1 or keras.backend.backend() != "torch":
+        return
+    low, high = -longest(-time), longest(time)
+    if low != high:
+        raise ValueError(
+            f"Layer {name!r} has synchronized=True, so all ranks need equally many timesteps. "
+            f"Received: {time} timesteps, and {low} to {high} on all ranks. Pad the sequences of "
+            "all ranks to one length."
+        )
+
+
+def _adapter() -> ModuleType:
+    return importlib.import_module(f"keras_norm.ops.{keras.backend.backend()}_replicas")

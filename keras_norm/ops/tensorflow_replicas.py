@@ -1,0 +1,32 @@
+"""Add up tensors over the replicas of a TensorFlow strategy."""
+
+import tensorflow as tf
+
+from keras_norm.keras_internals import is_graph_of_replica
+from keras_norm.typing import Tensor
+
+
+def count_replicas() -> int:
+    """Return the number of replicas of the strategy; 1 outside of its replica function."""
+    context = tf.distribute.get_replica_context()
+    return 1 if context is None else int(context.num_replicas_in_sync)
+
+
+def is_in_loop() -> bool:
+    """Return whether this code is in a loop, a conditional or a function inside the replica's."""
+    return not is_graph_of_replica()
+
+
+def sum_over_replicas(x: Tensor) -> Tensor:
+    """Sum `x` over all replicas."""
+    # Without `identity`, a constant has no device, and `all_reduce` raises an error.
+    context = tf.distribute.get_replica_context()
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(x))
+
+
+def longest(time: int | Tensor) -> int | Tensor:
+    """Return the largest number of timesteps of all replicas."""
+    if isinstance(time, int) and not tf.executing_eagerly():
+        return time
+    context = tf.distribute.get_replica_context()
+    return tf.reduce_max(context.all_gather(tf.reshape(tf.identity(time), (1,)), axis=0))

@@ -1,0 +1,77 @@
+"""Update the moving statistics of a cell's norms, on one device and in a distributed step."""
+
+import warnings
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+
+import keras
+
+from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.ops.global_statistics import LOCAL_WARNING, BatchStatistics, global_statistics
+from keras_norm.ops.replicas import count_replicas, local_statistics, require_equal_lengths
+from keras_norm.ops.timestep_norm import MIN_SEQUENCES
+
+
+def update_slots(cell: keras.layers.Layer, statistics: Mapping[str, BatchStatistics]) -> None:
+    """Update the moving statistics of a cell's norms after the loop over time.
+
+    The statistics of all slots are added over the replicas in one collective.
+
+    Args:
+        cell: the cell.
+        statistics: statistics of each timestep, by slot.
+    """
+    layers = cell.slot_layers()
+    local = [slot for slot in statistics if not layers[slot].synchronized]
+    merged = global_statistics([statistics[slot] for slot in local], per_timestep=True)
+    for slot, batch in {**statistics, **dict(zip(local, merged, strict=True))}.items():
+        layers[slot].update_steps(batch.at_least(MIN_SEQUENCES))
+
+
+def require_synchronizable(layer: keras.layers.RNN, time: int) -> None:
+    """Check that the norms with `synchronized=True` can add over the replicas in each timestep.
+
+    Args:
+        layer: a recurrent layer in training.
+        time: number of timesteps.
+
+    Raises:
+        ValueError: the backend is TensorFlow, or ranks have different numbers of timesteps.
+    """
+    if count_replicas() == 1 or not _has_synchronized_norm(layer.cell):
+        return
+    if keras.backend.backend() == "tensorflow":
+        raise ValueError(
+            f"{type(layer).__name__} '{layer.name}' has synchronized=True. On TensorFlow a loop "
+            f"over time cannot add over replicas. Received: {count_replicas()} replicas. Train "
+            "with KERAS_BACKEND=jax, where all statistics are those of the global batch, or leave "
+            "synchronized out."
+        )
+    require_equal_lengths(layer.name, time)
+
+
+def statistics_of_cell(cell: keras.layers.Layer, training: bool) -> AbstractContextManager[None]:
+    """Return a context in which a cell in keras.layers.RNN uses the statistics of its replica.
+
+    Raises:
+        ValueError: a norm of the cell has `synchronized=True`, and there are several replicas.
+    """
+    if not training or count_replicas() == 1 or not _statistics_norms(cell):
+        return nullcontext()
+    if _has_synchronized_norm(cell):
+        raise ValueError(
+            f"{type(cell).__name__} '{cell.name}' has synchronized=True, which a cell in "
+            f"keras.layers.RNN does not support. Received: {count_replicas()} replicas. Use a "
+            "layer such as BatchNormLSTM."
+        )
+    warnings.warn(LOCAL_WARNING, stacklevel=2)
+    return local_statistics()
+
+
+def _statistics_norms(cell: keras.layers.Layer) -> list[StatisticsNormalization]:
+    norms = cell.slot_layers().values()
+    return [n for n in norms if isinstance(n, StatisticsNormalization) and n.trainable]
+
+
+def _has_synchronized_norm(cell: keras.layers.Layer) -> bool:
+    return any(norm.synchronized for norm in _statistics_norms(cell))
