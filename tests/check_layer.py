@@ -199,7 +199,7 @@ def _check_training(layer: keras.layers.Layer, inputs: Any, outputs: Any, x: np.
     flat = keras.ops.concatenate(each, axis=-1)
     model = keras.Model(inputs, flat)
     targets = np.random.default_rng(2).normal(size=flat.shape[1:]) + np.zeros((len(x), 1))
-    model.compile(keras.optimizers.Adam(0.01), "mse")
+    model.compile(keras.optimizers.Adam(0.01), "mse", jit_compile=False)  # XLA compiles slowly
     before = [(weight, weight.numpy()) for weight in layer.trainable_weights]
     model.fit(x, targets, batch_size=len(x), epochs=1, verbose=0)  # a warning is an error in pytest
     for weight, old in before:

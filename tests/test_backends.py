@@ -1,4 +1,7 @@
-"""Layers on JAX and PyTorch give the outputs and statistics of TensorFlow, and train."""
+"""Recalibration and conversion on JAX and PyTorch.
+
+tests/rnn/core/test_backend_gradients.py trains layers on these backends.
+"""
 
 import pathlib
 
@@ -10,40 +13,6 @@ import keras_norm
 from tests.backend_process import run_on_backend
 
 pytestmark = pytest.mark.slow
-
-KINDS = ("LayerNormLSTM", "BatchNormGRU", "LayerNormSimpleRNN")
-
-LAYERS = """
-arrays = dict(np.load(f"{folder}/arrays.npz"))
-x, mask = arrays["x"], arrays["mask"]
-layers = {}
-for kind in map(str, arrays["kinds"]):
-    options = {"max_timesteps": 5} if kind.startswith("Batch") else {}
-    for name in ("kernel_initializer", "recurrent_initializer"):
-        options[name] = "zeros"  # JAX compiles every eager operation: random values take longer
-    layer = getattr(keras_norm, kind)(4, return_sequences=True, **options)
-    layer.build(x.shape)
-    layer.set_weights([arrays[f"{kind}/{i}"] for i in range(len(layer.weights))])
-    layers[kind] = layer
-run = lambda x, mask: {k: layer(x, mask=mask, training=False) for k, layer in layers.items()}
-if keras.backend.backend() == "jax":
-    import jax
-    run = jax.jit(run)
-for kind, inference in run(x, mask).items():
-    inference = keras.ops.convert_to_numpy(inference)
-    np.testing.assert_allclose(inference, arrays[f"{kind}/inference"], rtol=0, atol=1e-5)
-# A file of a model that was compiled on JAX has jit_compile=True, which takes minutes on PyTorch.
-on_torch = keras.backend.backend() == "torch"
-assert all(layer.supports_jit != on_torch for layer in layers.values())
-# A single model with all layers is compiled once.
-model = keras.Sequential([keras.layers.Masking(), *layers.values(), keras.layers.Dense(2)])
-model.compile("sgd", "mse")
-history = model.fit(x, np.ones((*x.shape[:2], 2)), epochs=3, verbose=0).history["loss"]
-assert history[-1] < history[0], history
-model.save(f"{folder}/trained.keras")
-np.save(f"{folder}/trained.npy", model.predict(x, verbose=0))
-"""
-
 
 RECALIBRATE = """
 data = dict(np.load(f"{folder}/data.npz"))
@@ -116,9 +85,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def errors(request: pytest.FixtureRequest, folder: pathlib.Path) -> dict[str, str]:
     """Run all programs in one process on another backend; return their tracebacks."""
     backend = request.param
-    run_layers_on_tensorflow(folder)
     recalibrate_on_tensorflow(folder)
-    programs = {"layers": LAYERS, "recalibrate": RECALIBRATE, "convert": CONVERT}
+    programs = {"recalibrate": RECALIBRATE, "convert": CONVERT}
     found = run_on_backend(backend, "-c", RUN, folder, *programs.values())
     return dict(zip(programs, found, strict=True))
 
@@ -148,37 +116,8 @@ def recalibrate_on_tensorflow(folder: pathlib.Path) -> None:
     np.savez(folder / "expected.npz", *model.get_weights())
 
 
-def run_layers_on_tensorflow(folder: pathlib.Path) -> None:
-    """Run recurrent layers, and write their inputs, weights and outputs."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(6, 5, 4)).astype("float32")
-    mask = rng.random((6, 5)) < 0.7
-    arrays = {"x": x, "mask": mask, "kinds": np.array(KINDS)}
-    for kind in KINDS:
-        options = {"max_timesteps": 5} if kind.startswith("Batch") else {}
-        layer = getattr(keras_norm, kind)(4, return_sequences=True, **options)
-        layer(x, mask=mask, training=True)
-        weights = layer.get_weights()
-        arrays |= {f"{kind}/{i}": w for i, w in enumerate(weights)}
-        arrays[f"{kind}/inference"] = np.asarray(layer(x, mask=mask, training=False))
-    np.savez(folder / "arrays.npz", **arrays)
-
-
 def test_recalibrate_gives_the_statistics_of_tensorflow(errors: dict[str, str]) -> None:
     assert errors["recalibrate"] == ""
-
-
-def test_layers_give_the_outputs_of_tensorflow_and_train(errors: dict[str, str]) -> None:
-    assert errors["layers"] == ""
-
-
-def test_a_file_of_the_trained_model_has_equal_outputs_on_tensorflow(
-    errors: dict[str, str], folder: pathlib.Path
-) -> None:
-    assert errors["layers"] == ""
-    model = keras.saving.load_model(folder / "trained.keras")
-    outputs = model.predict(np.load(folder / "arrays.npz")["x"], verbose=0)
-    np.testing.assert_allclose(outputs, np.load(folder / "trained.npy"), rtol=0, atol=1e-5)
 
 
 def test_a_converted_model_shares_no_weights_with_the_original(errors: dict[str, str]) -> None:

@@ -14,8 +14,12 @@ ROOT = pathlib.Path(__file__).parents[1]
 OPTIONAL = ["ai_edge_litert", "onnx", "onnxruntime", "openvino", "tensorflow_serving", "tf2onnx"]
 OPTIONAL += ["grpc", "jinja2", "matplotlib", "PIL"]
 
-IMPORT_PACKAGE = """
-import sys, warnings, keras
+# The sources in the working directory are imported, without the finder of an editable install.
+PROGRAM = f"""
+import sys, warnings
+sys.modules.update(dict.fromkeys({OPTIONAL}))
+sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in repr(finder)]
+import keras
 before, installed = set(sys.modules), keras.__version__
 keras.__version__ = "3.99.0.dev1"
 with warnings.catch_warnings(record=True) as caught:
@@ -24,25 +28,14 @@ with warnings.catch_warnings(record=True) as caught:
 keras.__version__ = installed
 (warning,) = [str(w.message) for w in caught if "tested" in str(w.message)]
 assert "Received keras 3.99.0.dev1" in warning, warning
-new = {name for name in set(sys.modules) - before}
+new = set(sys.modules) - before
 assert not [n for n in new if n.startswith(("keras_norm.export", "tensorflow.lite"))], new
 assert "export" in dir(keras_norm) and "LayerNormLSTM" in dir(keras_norm)
 assert "export" not in vars(keras_norm)
-"""
-
-USE_EXPORT = """
 assert keras_norm.export.check and keras_norm.export is sys.modules["keras_norm.export"]
 from keras_norm import export
 assert export is keras_norm.export
-"""
-
-
-# The sources in the working directory, without the finder of an editable install.
-IMPORT_SOURCES = """
-import sys
-sys.meta_path[:] = [finder for finder in sys.meta_path if "Editable" not in repr(finder)]
-import keras_norm.export
-print(keras_norm.__file__, keras_norm.export.__file__)
+print(keras_norm.__file__, export.__file__)
 """
 
 
@@ -58,19 +51,12 @@ def test_every_folder_of_the_sources_is_an_installed_package():
     assert set(project["tool"]["setuptools"]["packages"]) == names
 
 
-def test_export_is_imported_at_its_first_use_and_needs_no_optional_package():
-    """The import of the package with a later version of Keras gives one warning."""
-    hide_optional = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL}))"
-    code = "\n".join([hide_optional, IMPORT_PACKAGE, USE_EXPORT])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_export_is_imported_at_its_first_use_from_the_sources_in_the_working_directory():
+    """It needs no optional package. A later version of Keras gives one warning.
 
-
-def test_export_is_imported_from_the_sources_in_the_working_directory():
-    """Python finds the sources in the root of a clone before the installed package."""
-    done = subprocess.run(
-        [sys.executable, "-c", IMPORT_SOURCES], cwd=ROOT, capture_output=True, text=True
-    )
+    Python finds the sources in the root of a clone before the installed package.
+    """
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True)
     expected = [str(ROOT / folder / "__init__.py") for folder in ("keras_norm", "export")]
     assert done.stdout.split() == expected, done.stderr
 

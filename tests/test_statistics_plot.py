@@ -62,40 +62,28 @@ def test_a_model_shows_every_nested_layer_with_its_path(layer, tmp_path):
     figure.savefig(tmp_path / "statistics.png")
 
 
-def test_a_single_normalization_layer_is_drawn():
+def test_a_single_normalization_layer_is_drawn_and_its_variables_do_not_change():
     layer = keras_norm.TimestepBatchNormalization(5, name="norm")
     layer(np.random.default_rng(0).normal(size=(8, 5, 2)), training=True)
+    before = layer.get_weights()
     mean, _ = plot_statistics(layer).axes
     assert mean.get_title("left") == "norm: 5 of 5 rows updated"
-
-
-def test_the_variables_do_not_change(layer):
-    before = layer.get_weights()
-    plot_statistics(layer)
     assert all(map(np.array_equal, before, layer.get_weights()))
 
 
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [
-        (
-            lambda: keras_norm.LayerNormLSTM(5, name="lstm"),
-            ValueError,
-            "'lstm' has no layer with statistics of each timestep",
-        ),
-        (
-            lambda: keras_norm.BatchNormLSTM(5, max_timesteps=6),
-            ValueError,
-            r"was updated. Train the model, or call .*recalibrate",
-        ),
-        (lambda: None, TypeError, "model must be a Keras model or layer. Rec.* None"),
-        (lambda: "model.keras", TypeError, "model must be a Keras model or layer. Rec.* 'model.k"),
-    ],
-    ids=["without statistics", "untrained", "None", "path"],
-)
-def test_an_object_without_statistics_raises(make, error, message):
-    layer = make()
-    if isinstance(layer, keras.Layer):
+WRONG = {
+    "lstm": (ValueError, "'lstm' has no layer with statistics of each timestep"),
+    "untrained": (ValueError, r"was updated. Train the model, or call .*recalibrate"),
+    None: (TypeError, "model must be a Keras model or layer. Rec.* None"),
+    "model.keras": (TypeError, "model must be a Keras model or layer. Rec.* 'model.k"),
+}
+
+
+@pytest.mark.parametrize(("given", "error", "message"), [(k, *v) for k, v in WRONG.items()])
+def test_an_object_without_statistics_raises(given, error, message):
+    layers = keras_norm.LayerNormLSTM(5, name="lstm"), keras_norm.BatchNormLSTM(5, 6)
+    for layer in layers:
         layer.build((None, 4, 7))
+    named = dict(zip(("lstm", "untrained"), layers, strict=True))
     with pytest.raises(error, match=message):
-        plot_statistics(layer)
+        plot_statistics(named.get(given, given))

@@ -56,13 +56,10 @@ def build_model(pairs):
     return keras.Model(inputs, keras.layers.Concatenate(name="y")(branches))
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(FAST, id="fast"),
-        pytest.param(OTHERS, id="others", marks=pytest.mark.slow),
-    ],
-)
+SLOW = pytest.param(OTHERS, id="others", marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(FAST, id="fast"), SLOW])
 def pairs(request):
     """Return the pairs of a cell and a norm that are the branches of the model."""
     return request.param
@@ -80,40 +77,23 @@ def trained(pairs):
     return model, x, (before, np.square(model(x) - y))
 
 
-@pytest.fixture(scope="module")
-def reloaded_outputs(trained, tmp_path_factory):
-    """Save the trained model, load it; return the outputs of the trained and the loaded model."""
-    model, x, _ = trained
-    path = tmp_path_factory.mktemp("saved") / "model.keras"
-    model.save(path)
-    return model(x), keras.saving.load_model(path)(x)
-
-
-@pytest.fixture(scope="module")
-def exported_outputs(trained, tmp_path_factory):
-    """Export the trained model; return its predictions, and the outputs of the reloaded files.
-
-    The TFLite file has the signature `step` too.
-    """
-    model, x, _ = trained
-    folder = tmp_path_factory.mktemp("exported")
-    served = tf.saved_model.load(str(export_saved_model(model, folder / "served", step=False)))
-    tflite = Interpreter(str(export_tflite(model, folder / "model.tflite")))
-    runs = served.signatures["serving_default"], tflite.get_signature_runner("serving_default")
-    return model.predict(x, verbose=0), [run(x=x)["y"] for run in runs]
-
-
 def test_training_reduces_the_loss_of_every_branch(pairs, trained):
     before, after = (errors.mean(axis=0) for errors in trained[2])
     assert [pair for pair, a, b in zip(pairs, before, after, strict=True) if not b < a] == []
 
 
-def test_a_keras_file_reloads_and_gives_equal_outputs(reloaded_outputs):
-    expected, actual = reloaded_outputs
-    np.testing.assert_array_equal(actual, expected)
+def test_a_keras_file_reloads_and_gives_equal_outputs(trained, tmp_path):
+    model, x, _ = trained
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded(x), model(x))
 
 
-def test_exported_files_reload_and_give_the_outputs_of_the_trained_model(exported_outputs):
-    predicted, files = exported_outputs
-    for outputs in files:
-        np.testing.assert_allclose(outputs, predicted, atol=1e-5)
+def test_exported_files_reload_and_give_the_outputs_of_the_trained_model(trained, tmp_path):
+    """The TFLite file has the signature `step` too."""
+    model, x, _ = trained
+    served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "served", step=False)))
+    tflite = Interpreter(str(export_tflite(model, tmp_path / "model.tflite")))
+    expected, name = model.predict(x, verbose=0), "serving_default"
+    for run in (served.signatures[name], tflite.get_signature_runner(name)):
+        np.testing.assert_allclose(run(x=x)["y"], expected, atol=1e-5)

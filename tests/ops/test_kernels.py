@@ -37,20 +37,26 @@ def test_dynamic_sizes_count_as_typical_sizes(shape, modes):
     ]
 
 
+SMALL, LARGE = given((32, 64)), given((64, 128, 256))
+
+
 @pytest.mark.parametrize(
     ("inputs", "axis"),
-    [(given((32, 64)), 1), (given((64, 128, 256)), 1), (given((64, 128, 256), "float64"), 2)],
+    [(SMALL, 1), (LARGE, 1), (given((64, 128, 256), "float64"), 2)],
     ids=["small", "channels first", "float64"],
 )
 def test_small_channels_first_and_float64_inputs_do_not_use_the_fused_kernel(inputs, axis):
     assert not uses_fused_batch_norm(inputs, axis, "training")
 
 
-def test_other_backends_do_not_use_the_fused_kernel(monkeypatch):
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    assert not uses_fused_batch_norm(given((64, 128, 256)), 2, "training")
-
-
-def test_a_gpu_does_not_use_the_fused_cpu_kernel(monkeypatch):
-    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
-    assert not uses_fused_batch_norm(given((64, 128, 256)), 2, "training")
+@pytest.mark.parametrize(
+    ("owner", "name", "function"),
+    [
+        (keras.backend, "backend", lambda: "jax"),
+        (tf.config, "list_logical_devices", lambda kind: [kind]),
+    ],
+    ids=["another backend", "a GPU"],
+)
+def test_the_fused_kernel_runs_only_on_tensorflow_and_a_cpu(owner, name, function, monkeypatch):
+    monkeypatch.setattr(owner, name, function)
+    assert not uses_fused_batch_norm(LARGE, 2, "training")

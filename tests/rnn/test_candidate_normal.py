@@ -74,29 +74,21 @@ def test_only_the_bias_of_the_candidate_is_random(kind, stddev):
 
 
 @every_kind
-@pytest.mark.parametrize("everywhere", [True, False])
-def test_any_per_sample_norm_selects_the_random_bias(kind, everywhere):
+def test_any_per_sample_norm_selects_the_random_bias(kind):
     for norm in (LAYER_NORM, RMS, VarianceNormalization(), keras.layers.LayerNormalization()):
-        norm = norm if everywhere else {"recurrent_norm": norm}
-        assert bias(kind.layer(UNITS, norm=norm))[CANDIDATES[kind.name]].all()
+        for given in (norm, {"recurrent_norm": norm}):
+            assert bias(kind.layer(UNITS, norm=given))[CANDIDATES[kind.name]].all()
 
 
 @every_kind
 def test_other_layers_have_the_bias_initializer_of_keras(kind):
-    expected = np.asarray(built(kind.keras_layer(UNITS)).cell.bias)
-    for layer in (
-        kind.layer(UNITS),
-        kind.layer(UNITS, norm={}),
-        kind.preset("BatchNorm")(UNITS, 3),
-        kind.preset("LayerNorm")(UNITS, bias_initializer="zeros"),
-        # as in the configurations of older versions
-        kind.preset("LayerNorm").from_config(
-            kind.preset("LayerNorm")(UNITS, bias_initializer="zeros").get_config()
-        ),
-    ):
-        np.testing.assert_array_equal(
-            bias(layer).ravel(), expected.ravel()[: np.size(layer.cell.bias)]
-        )
+    """Configurations of older versions have the initializer "zeros"."""
+    expected = np.asarray(built(kind.keras_layer(UNITS)).cell.bias).ravel()
+    zeros = kind.preset("LayerNorm")(UNITS, bias_initializer="zeros")
+    layers = [kind.layer(UNITS), kind.layer(UNITS, norm={}), kind.preset("BatchNorm")(UNITS, 3)]
+    for layer in (*layers, zeros, type(zeros).from_config(zeros.get_config())):
+        initial = bias(layer).ravel()
+        np.testing.assert_array_equal(initial, expected[: initial.size])
 
 
 @pytest.mark.parametrize(

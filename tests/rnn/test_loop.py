@@ -1,14 +1,13 @@
 """The uncompiled loop over time: dynamic sizes, options of the norms, precision.
 
-test_equations.py compares its outputs and gradients with the equations.
+test_equations.py compares its outputs and gradients with the equations, and test_cell.py with
+keras.layers.RNN.
 """
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-import keras_norm
 from keras_norm import LayerNormalization
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, SIMPLE_RNN, UNITS
@@ -45,35 +44,6 @@ def test_one_graph_takes_any_batch_size_and_length(kind, norm):
         states = [np.zeros((batch, UNITS))] * kind.states
         expected = kinds.reference(layer.cell, kinds.values(layer.cell), x, states)
         kinds.assert_close(graph(x), expected)
-
-
-class Doubled(LayerNormalization):
-    """A subclass that overrides `call`."""
-
-    def call(self, inputs):
-        return 2.0 * super().call(inputs)
-
-
-@pytest.mark.parametrize(
-    ("kind", "norm", "options"),
-    [
-        (GRU, LayerNormalization(), {"use_bias": False}),
-        (SIMPLE_RNN, LayerNormalization(center=False), {}),
-        (GRU, LayerNormalization(scale=False), {}),
-        (LSTM, LayerNormalization(ddof=1, epsilon_placement="outside"), {}),
-        (GRU, Doubled(), {}),
-        (
-            GRU,
-            keras_norm.TimestepBatchNormalization(2, center=False, scale=False),
-            {"use_bias": False},
-        ),
-    ],
-    ids=["no bias", "no beta", "no gamma", "other deviation", "subclass", "statistics alone"],
-)
-def test_the_loop_equals_keras_rnn_over_the_cell(kind, norm, options):
-    layer, x = build(kind, norm, **options), kinds.inputs()
-    rnn = keras.layers.RNN(layer.cell, return_sequences=True, dtype="float64")
-    kinds.assert_close(layer(x)[0], rnn(x))
 
 
 def test_large_means_of_states_lose_few_digits():

@@ -1,5 +1,7 @@
 """Features of all recurrent layers: masks, directions, states, dropout, wrappers, models."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -38,7 +40,6 @@ def graph_of(function, *shapes, dtype="float64"):
         (LSTM, "layer", True),
         (LSTM, "layer", False),
         (GRU, "timestep", True),
-        (GRU, "none", True),
         (SIMPLE_RNN, "batch", True),
     ],
     ids=str,
@@ -71,30 +72,40 @@ def test_masks_of_other_dtypes_or_with_a_last_dimension_of_one_equal_bool_masks(
         kinds.assert_close(layer(x, mask=mask), layer(x, mask=MASK), 0)
 
 
-@pytest.mark.parametrize(("rows", "training"), [(1, True), (None, False), (None, True)])
-def test_one_row_of_a_mask_applies_to_every_sequence(rows, training):
-    layer, x = build(SIMPLE_RNN, "layer"), kinds.inputs(batch=20)
+@pytest.mark.parametrize(("norm", "training"), [("layer", False), ("timestep", True)])
+def test_one_row_of_a_mask_or_of_states_applies_to_every_sequence(norm, training):
+    """The gradient of a row of states is the sum over the sequences. Sizes may be dynamic."""
+    x, mask = kinds.cast(kinds.inputs(batch=20)), MASK[3:4]
+    rows = [mask, *(state[:1] for state in kinds.initial_states(LSTM))]  # two states
+
+    def train(mask, *states):
+        return kinds.train(build(LSTM, norm), x, kinds.cast(states), mask, training)
+
+    expected, (dx, *d_repeated) = train(*(np.repeat(row, 20, axis=0) for row in rows))
+    results, gradients = train(*rows)
+    d_states = [tf.reduce_sum(d, axis=0, keepdims=True) for d in d_repeated[:2]]
+    kinds.assert_close([results, gradients], [expected, [dx, *d_states, *d_repeated[2:]]])
+    layer, shapes = build(LSTM, norm), [(None, None, FEATURES), *[(None, None)] * 2]
     graph = graph_of(
-        lambda x, mask: layer(x, mask=mask, training=training),
-        (None, None, FEATURES),
-        ((rows, None, None), "bool"),
+        lambda x, h, c, mask: layer(x, initial_state=[h, c], mask=mask, training=training),
+        *shapes,
+        ((None, None), "bool"),
     )
-    expected = layer(x, mask=MASK[3:4].repeat(20, axis=0))
-    kinds.assert_close(graph(x, MASK[3:4, :, None]), expected)
-    kinds.assert_close(layer(x, mask=MASK[3:4], training=training), expected)
+    kinds.assert_close(graph(x, *rows[1:], mask), expected)
 
 
-# Unrolled ---------------------------------------------------------------------------------------
+def test_too_few_rows_of_dynamic_states_raise_at_run_time():
+    layer = build(GRU, "none")
+    graph = graph_of(
+        lambda x, h: [layer(x, initial_state=h, training=t)[0] for t in (False, True)],
+        (None, TIME, FEATURES),
+        (None, UNITS),
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        graph(kinds.inputs(), tf.zeros((BATCH - 1, UNITS), "float64"))
 
 
-@pytest.mark.parametrize(("kind", "norm"), [(LSTM, "timestep"), (GRU, "layer")], ids=str)
-def test_an_unrolled_layer_equals_the_loop(kind, norm):
-    x, states = kinds.cast(kinds.inputs()), kinds.cast(kinds.initial_states(kind))
-    found = []
-    for unroll in (False, True):
-        layer = build(kind, norm, unroll=unroll)
-        found.append([kinds.train(layer, x, states, MASK), kinds.statistics(layer)])
-    kinds.assert_close(*found)
+# Outputs and states -----------------------------------------------------------------------------
 
 
 def test_unrolling_a_dynamic_length_raises():
@@ -102,19 +113,15 @@ def test_unrolling_a_dynamic_length_raises():
     assert_refused(lambda: graph(kinds.inputs()), "unroll", "time dimension")
 
 
-# Outputs and states -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
-def test_return_sequences_and_return_state_select_the_results(mask):
-    outputs, *states = build(LSTM, "layer")(kinds.inputs(), mask=mask)
-    for sequences in (False, True):
-        for state in (False, True):
-            layer = build(LSTM, "layer", return_sequences=sequences, return_state=state)
-            result = layer(kinds.inputs(), mask=mask)
-            expected = [outputs if sequences else outputs[:, -1], *(states if state else [])]
-            kinds.assert_close(result, expected, 1e-12)
-            assert isinstance(result, tuple) == state
+@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("state", [False, True])
+def test_return_sequences_and_return_state_select_the_results(sequences, state):
+    outputs, *states = build(LSTM, "layer")(kinds.inputs(), mask=MASK)
+    layer = build(LSTM, "layer", return_sequences=sequences, return_state=state)
+    result = layer(kinds.inputs(), mask=MASK)
+    expected = [outputs if sequences else outputs[:, -1], *(states if state else [])]
+    kinds.assert_close(result, expected, 1e-12)
+    assert isinstance(result, tuple) == state
 
 
 @every_kind
@@ -126,68 +133,17 @@ def test_layers_with_timestep_statistics_do_not_return_the_counter(kind):
     assert [s.shape for s in symbolic] == [(None, None, UNITS), *[(None, UNITS)] * kind.states]
 
 
-@pytest.mark.parametrize(("batch", "training"), [(BATCH, False), (None, True)])
-def test_one_row_of_initial_states_applies_to_every_sequence(batch, training):
-    layer, x = build(LSTM, "layer"), kinds.inputs()  # an LSTM has two states
-    rows = [state[:1] for state in kinds.initial_states(LSTM)]
-    graph = graph_of(
-        lambda x: layer(x, initial_state=kinds.cast(rows), training=training),
-        (batch, TIME, FEATURES),
-    )
-    expected = layer(x, initial_state=kinds.cast([row.repeat(BATCH, 0) for row in rows]))
-    kinds.assert_close(graph(x), expected)
-    kinds.assert_close(layer(x, initial_state=kinds.cast(rows), training=training), expected)
-
-
-@pytest.mark.parametrize(("norm", "training"), [("layer", False), ("timestep", True)])
-def test_initial_states_may_have_dynamic_sizes(norm, training):
-    (layer, other), x = (build(GRU, norm) for _ in range(2)), kinds.inputs(batch=20)
-    state = kinds.initial_states(GRU)[0][:1]
-    graph = graph_of(
-        lambda x, h: layer(x, initial_state=h, training=training),
-        (None, None, FEATURES),
-        (None, None),
-    )
-    expected = other(x, initial_state=state.repeat(20, axis=0), training=training)
-    kinds.assert_close(graph(x, state), expected)
-
-
-def test_the_gradient_of_one_row_of_states_is_the_sum_over_sequences():
-    layer, x = build(GRU, "layer"), kinds.inputs()
-    one = tf.constant(kinds.initial_states(GRU)[0][:1])
-    found = []
-    for state in (one, tf.repeat(one, BATCH, axis=0)):
-        with tf.GradientTape() as tape:
-            tape.watch(state)
-            outputs, _ = layer(x, initial_state=state, training=True)
-        found.append(tf.reduce_sum(tape.gradient(outputs, state), axis=0))
-    kinds.assert_close(*found)
-
-
-@pytest.mark.parametrize("training", [False, True])
-def test_too_few_rows_of_dynamic_states_raise_at_run_time(training):
-    layer = build(GRU, "none")
-    graph = graph_of(
-        lambda x, state: layer(x, initial_state=state, training=training),
-        (None, TIME, FEATURES),
-        (None, UNITS),
-    )
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        graph(kinds.inputs(), tf.zeros((BATCH - 1, UNITS), "float64"))
-
-
-@pytest.mark.parametrize(("kind", "norm"), [(LSTM, "timestep"), (GRU, "layer")], ids=str)
-def test_stateful_layers_continue_from_batch_to_batch(kind, norm):
-    stateless, x = build(kind, norm), kinds.inputs()
+def test_stateful_layers_continue_from_batch_to_batch():
+    stateless, x = build(LSTM, "timestep"), kinds.inputs()
     options = {"dtype": "float64", "stateful": True, "return_sequences": True}
-    layer = kind.layer(UNITS, norm=NORMS[norm], **options)
+    layer = LSTM.layer(UNITS, norm=NORMS["timestep"], **options)
     layer.build((BATCH, TIME, FEATURES))
     layer.set_weights(stateless.get_weights())
     states = None
     for _ in range(2):
         expected, *states = stateless(x, initial_state=states)
         kinds.assert_close(layer(x), expected, 1e-12)
-    assert len(layer.states) == kind.states
+    assert len(layer.states) == LSTM.states
     layer.reset_state()
     kinds.assert_close(layer(x), stateless(x)[0], 1e-12)
 
@@ -284,58 +240,42 @@ def test_a_functional_model_takes_initial_states_and_dynamic_sizes_and_can_be_cl
         kinds.assert_close(run(values), layer(values[0], initial_state=values[1:]), 1e-12)
 
 
-# Masks under Keras 3.16, whose classes set supports_masking to False ------------------------------
+def test_padding_is_ignored_under_keras_3_16(monkeypatch):
+    """Its RNN, Bidirectional and TimeDistributed set supports_masking to False.
 
+    Users set it to True in a wrapper, and the layers of the package set it themselves.
+    """
 
-def without_masking(monkeypatch, cls):
-    """Patch a Keras class to set supports_masking to False, as Keras 3.16 does."""
-    construct = cls.__init__
-
-    def construct_without_masking(self, *args, **kwargs):
+    def without_masking(construct, self, *args, **kwargs):
         construct(self, *args, **kwargs)
         self.supports_masking = False
 
-    monkeypatch.setattr(cls, "__init__", construct_without_masking)
+    for name in ("RNN", "Bidirectional", "TimeDistributed"):
+        cls = getattr(keras.layers, name)
+        construct = functools.partialmethod(functools.partial(without_masking, cls.__init__))
+        monkeypatch.setattr(cls, "__init__", construct)
+    cls, options = keras_norm.LayerNormGRU, {"return_sequences": True, "dtype": "float64"}
+    dense = keras.layers.Dense(UNITS, dtype="float64")
+    layers = [
+        keras.layers.Masking(dtype="float64"),
+        cls(UNITS, **options),
+        keras.layers.Bidirectional(cls(UNITS, **options), dtype="float64"),
+        keras.layers.TimeDistributed(dense, dtype="float64"),
+        cls(UNITS, dtype="float64"),
+    ]
 
+    def run(x):
+        return functools.reduce(lambda y, layer: layer(y), layers, x)
 
-def assert_padding_is_ignored(run):
-    """Check that padding does not change the outputs."""
     x = kinds.inputs(2)
+    with pytest.warns(UserWarning, match="does not support masking"):
+        run(x)
+    for wrapper in layers[2:4]:
+        wrapper.supports_masking = True
     x[0, 2:] = 0.0
     padded = run(x)
     kinds.assert_close(padded[:1], run(x[:1, :2]), 1e-12)
     kinds.assert_close(padded[1:], run(x[1:]), 1e-12)
-
-
-@pytest.mark.parametrize("prefix", ["Norm", "LayerNorm", "BatchNorm"])
-def test_stacked_layers_pass_a_mask_on_if_keras_rnn_does_not(prefix, monkeypatch):
-    without_masking(monkeypatch, keras.layers.RNN)
-    options = {"dtype": "float64", **({"max_timesteps": TIME} if prefix == "BatchNorm" else {})}
-    cls = kinds.SIMPLE_RNN.preset(prefix)
-    first, second = (cls(UNITS, return_sequences=r, **options) for r in (1, 0))
-    masking = keras.layers.Masking(dtype="float64")
-    assert_padding_is_ignored(lambda x: second(first(masking(x))))
-
-
-def bidirectional():
-    layer = keras_norm.LayerNormGRU(UNITS, return_sequences=True, dtype="float64")
-    return keras.layers.Bidirectional(layer, dtype="float64")
-
-
-def time_distributed():
-    return keras.layers.TimeDistributed(keras.layers.Dense(UNITS, dtype="float64"), dtype="float64")
-
-
-@pytest.mark.parametrize("wrap", [bidirectional, time_distributed])
-def test_wrappers_with_supports_masking_pass_a_mask_on(wrap, monkeypatch):
-    for cls in (keras.layers.Bidirectional, keras.layers.TimeDistributed):
-        without_masking(monkeypatch, cls)
-    wrapper, masking = wrap(), keras.layers.Masking(dtype="float64")
-    last = keras_norm.LayerNormGRU(UNITS, dtype="float64")
-    with pytest.warns(UserWarning, match="does not support masking"):
-        last(wrapper(masking(kinds.inputs())))
-    wrapper.supports_masking = True
-    assert_padding_is_ignored(lambda x: last(wrapper(masking(x))))
 
 
 # Arguments --------------------------------------------------------------------------------------
@@ -358,53 +298,35 @@ def test_arguments_of_the_cell_are_attributes_of_the_layer_that_cannot_be_set(ki
 
 
 @every_kind
-@pytest.mark.parametrize(
-    ("options", "fragments"),
-    [
-        *(
-            ({"units": units}, ["positive integer", f"units={units!r}"])
-            for units in (0, -1, 2.5, "8", True, None)
-        ),
-        *(
-            (
-                {"use_cudnn": True, "norm": norm},
-                ["with or without a norm", "use_cudnn=True", "auto"],
-            )
-            for norm in (None, LAYER_NORM)
-        ),
-    ],
-    ids=str,
-)
-def test_wrong_arguments_raise(kind, options, fragments):
-    assert_refused(lambda: kind.layer(**{"units": UNITS, **options}), *fragments)
+@pytest.mark.parametrize("units", [0, -1, 2.5, "8", True, None], ids=str)
+def test_wrong_units_raise(kind, units):
+    assert_refused(lambda: kind.layer(units), "positive integer", f"units={units!r}")
 
 
-def zeros(*shape):
-    return np.zeros(shape)
+@pytest.mark.parametrize("norm", [None, LAYER_NORM], ids=str)
+def test_use_cudnn_raises_with_or_without_a_norm(norm):
+    fragments = "with or without a norm", "use_cudnn=True", "auto"
+    assert_refused(lambda: LSTM.layer(UNITS, use_cudnn=True, norm=norm), *fragments)
 
 
-@pytest.mark.parametrize(
-    ("x", "given", "fragments"),
-    [
-        (kinds.inputs().astype("complex64"), {}, ["complex64", "feature axis"]),
-        (zeros(2, 3), {}, ["ndim=3", "2"]),
-        (zeros(2, 3, 4, 5), {}, ["ndim=3", "4"]),
-        *(
-            (kinds.inputs(), {"mask": mask}, ["(batch, time)", str(mask.shape)])
-            for mask in (MASK[:, 0], MASK.T, np.stack([MASK, MASK], -1))
-        ),
-        *(
-            (kinds.inputs(), {"initial_state": zeros(*shape)}, [f"({BATCH}, {UNITS})", str(shape)])
-            for shape in ((BATCH - 1, UNITS), (BATCH, UNITS + 1))
-        ),
-        (
-            kinds.inputs(),
-            {"initial_state": [zeros(BATCH, UNITS)] * 2},
-            ["has 1 states", "Received 2"],
-        ),
-    ],
-    ids=str,
-)
+X, ONE_STATE = kinds.inputs(), f"({BATCH}, {UNITS})"
+WRONG = {
+    "complex": (X.astype("complex64"), {}, ["complex64", "feature axis"]),
+    "two dimensions": (X[0], {}, ["ndim=3", "2"]),
+    "four dimensions": (X[None], {}, ["ndim=3", "4"]),
+    **{
+        f"mask {mask.shape}": (X, {"mask": mask}, ["(batch, time)", str(mask.shape)])
+        for mask in (MASK[:, 0], MASK.T, np.stack([MASK, MASK], -1))
+    },
+    **{
+        f"state {shape}": (X, {"initial_state": np.zeros(shape)}, [ONE_STATE, str(shape)])
+        for shape in ((BATCH - 1, UNITS), (BATCH, UNITS + 1))
+    },
+    "two states": (X, {"initial_state": [np.zeros((BATCH, UNITS))] * 2}, ["has 1 states", "Rec"]),
+}
+
+
+@pytest.mark.parametrize(("x", "given", "fragments"), WRONG.values(), ids=WRONG)
 def test_wrong_inputs_masks_and_states_raise(x, given, fragments):
     layer = build(GRU, "layer")
     assert_refused(lambda: layer(x, **given), *fragments)

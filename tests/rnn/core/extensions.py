@@ -7,8 +7,10 @@ import pathlib
 import re
 from typing import ClassVar
 
+import keras
 from keras import ops
 
+import keras_norm
 from keras_norm import NormLSTM, NormLSTMCell
 from keras_norm.rnn.core.recurrence import CANDIDATE, GATE, StepGradients, StepResult
 
@@ -75,6 +77,14 @@ class PeepholeLSTM(NormLSTM):
     """LSTM with peepholes that trains with the custom gradient."""
 
     cell_class = PeepholeLSTMCell
+
+
+def model_layers():
+    """Return the layers of the model that one backend trains and another backend loads."""
+    options = {"return_sequences": True}
+    layers = [keras_norm.LayerNormLSTM(4, **options), keras_norm.LayerNormSimpleRNN(4, **options)]
+    layers.append(keras_norm.BatchNormGRU(4, max_timesteps=5, **options))
+    return [keras.layers.Masking(), *layers, keras.layers.Dense(1)]
 
 
 # The norm of docs/design/extend.md.

@@ -25,7 +25,7 @@ from tests.rnn.core.extensions import (
     MeanNormalization,
     PeepholeLSTM,
 )
-from tests.rnn.kinds import FEATURES, KINDS, LSTM, MASK, SIMPLE_RNN, UNITS
+from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, SIMPLE_RNN, UNITS
 
 NORMS = {"none": None, "layer": LayerNormalization(), "timestep": TimestepBatchNormalization(3)}
 DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3, "seed": 3}
@@ -90,24 +90,6 @@ def test_a_cell_with_only_an_inner_norm_equals_a_cell_that_leaves_its_other_norm
     kinds.assert_close(*(kinds.train(each, *sequences(LSTM), MASK) for each in (layer, other)))
 
 
-@pytest.mark.parametrize(
-    ("norm", "mask", "options", "training"),
-    [
-        ("none", None, DROPOUT, True),
-        ("layer", MASK, {}, True),
-        ("layer", MASK, {}, False),
-        ("timestep", MASK, DROPOUT, True),
-    ],
-    ids=str,
-)
-def test_a_cell_with_further_weights_runs_in_the_custom_gradient(norm, mask, options, training):
-    def make(compiled):
-        return build(PeepholeLSTM, NORMS[norm], compiled=compiled, **options)
-
-    assert describe(make(True)) is not None
-    kinds.assert_compiled_equals_loop(make, *sequences(LSTM), mask, training=training)
-
-
 def test_a_cell_without_a_backward_step_trains_in_the_loop():
     """The backward step of its base class belongs to another forward step."""
     loop, compiled = build(LoopPeepholeLSTM), build(PeepholeLSTM)
@@ -119,18 +101,38 @@ def test_a_cell_without_a_backward_step_trains_in_the_loop():
         layer(kinds.inputs(), training=True)
 
 
+RUNS = {
+    "cell": (PeepholeLSTM, None, None, True),
+    "cell, LayerNorm": (PeepholeLSTM, NORMS["layer"], MASK, True),
+    "cell, LayerNorm, inference": (PeepholeLSTM, NORMS["layer"], MASK, False),
+    "cell, batch norm": (PeepholeLSTM, NORMS["timestep"], MASK, True),
+    "cell and norm, inference": (PeepholeLSTM, MeanNormalization(), MASK, False),
+    "norm, LSTM": (NormLSTM, MeanNormalization(), MASK, True),
+    "norm, GRU": (GRU.layer, MeanNormalization(), MASK, True),
+}
+
+
+@pytest.mark.parametrize(("layer_class", "norm", "mask", "training"), RUNS.values(), ids=RUNS)
+def test_cells_and_norms_of_users_run_in_the_custom_gradient(layer_class, norm, mask, training):
+    """A cell with further weights, and a norm in every slot, each with and without dropout."""
+    options = {} if norm is NORMS["layer"] else DROPOUT
+
+    def make(compiled):
+        return build(layer_class, norm, compiled=compiled, **options)
+
+    assert describe(make(True), training) is not None
+    states = kinds.cast(kinds.initial_states(LSTM)[: 1 + issubclass(layer_class, NormLSTM)])
+    x = kinds.cast(kinds.inputs())
+    kinds.assert_compiled_equals_loop(make, x, states, mask, training=training)
+
+
 # A norm -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-@pytest.mark.parametrize("training", [True, False])
-def test_a_norm_in_every_slot_runs_in_the_custom_gradient(kind, training):
-    def make(compiled):
-        return kinds.build(kind, MeanNormalization(), **DROPOUT, compiled=compiled)
-
-    norms = {slot.name: slot.norm for slot in describe(make(True), training).slots}
-    assert norms == dict.fromkeys(kind.slots, MeanNorm(1e-3))
-    kinds.assert_compiled_equals_loop(make, *sequences(kind), MASK, training=training)
+def test_a_norm_in_every_slot_is_part_of_the_recurrence():
+    for kind in KINDS:
+        slots = describe(kinds.build(kind, MeanNormalization())).slots
+        assert {slot.name: slot.norm for slot in slots} == dict.fromkeys(kind.slots, MeanNorm(1e-3))
 
 
 class ShiftedGamma(LayerNormalization):

@@ -76,49 +76,25 @@ def jacobian(call, x, pfor=True):
     return tape.jacobian(y, x, experimental_use_pfor=pfor)
 
 
-def jacobian_without_pfor(call, x):
-    return jacobian(call, x, pfor=False)
-
-
 def layer_of(compiled):
     layer = keras_norm.LayerNormSimpleRNN(2, compiled=compiled)
-    layer.build((None, None, 2))
-    kinds.randomize(layer)
-    return layer
+    return kinds.built(layer)
 
 
-def sequences(batch):
-    return tf.constant(kinds.draw(batch, 4, 2), "float32")
+@pytest.mark.usefixtures("xla")
+@pytest.mark.parametrize(("derivative", "batch"), [(two_gradients, 2), (jacobian, None)])
+def test_derivatives_of_the_compiled_gradient_match_the_loop(derivative, batch):
+    """TensorFlow vectorizes the gradient for the Jacobian; with a batch of one, a part is empty.
 
-
-def in_graph(of, batch):
-    """Differentiate the custom gradient in a graph whose batch size is static or None."""
-    layer = layer_of("auto")
+    The loop runs eagerly: a tape replaces `tf.gradients`, and a loop replaces the vectorization.
+    """
+    x = tf.constant(kinds.draw(batch or 1, 4, 2), "float32")
+    call = functools.partial(layer_of("auto"), training=True)
     signature = [tf.TensorSpec((batch, 4, 2))]
-    call = functools.partial(layer, training=True)
-    return tf.function(lambda x: of(call, x), signature, autograph=False)
-
-
-def of_loop(of, batch):
-    """Differentiate the loop eagerly; a tape replaces tf.gradients, and a loop replaces pfor."""
-    layer = layer_of(False)
-    derivative = two_tapes if of is two_gradients else jacobian_without_pfor
-    return derivative(functools.partial(layer, training=True), sequences(batch))
-
-
-@pytest.mark.usefixtures("xla")
-def test_two_gradients_through_xla_match_the_loop():
-    found = in_graph(two_gradients, batch=2)(sequences(2))
-    np.testing.assert_allclose(found, of_loop(two_gradients, 2), rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.usefixtures("xla")
-def test_the_jacobian_matches_if_one_part_of_a_dynamic_batch_is_empty():
-    function = in_graph(jacobian, batch=None)
-    for batch in (1, 10):
-        np.testing.assert_allclose(
-            function(sequences(batch)), of_loop(jacobian, batch), rtol=1e-3, atol=1e-5
-        )
+    found = tf.function(lambda x: derivative(call, x), signature, autograph=False)(x)
+    of_loop = two_tapes if batch else functools.partial(jacobian, pfor=False)
+    expected = of_loop(functools.partial(layer_of(False), training=True), x)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
 
 
 def tangent(layer, x, training):
@@ -136,9 +112,7 @@ def test_forward_mode_raises_in_training():
 
 
 def test_a_second_gradient_under_jit_compile_raises_with_advice():
-    layer = keras_norm.LayerNormSimpleRNN(2)
-    layer.build((None, None, 2))
-    call = functools.partial(layer, training=True)
+    call = functools.partial(layer_of("auto"), training=True)
     compiled = tf.function(lambda x: two_tapes(call, x), autograph=False, jit_compile=True)
     with pytest.raises(NotImplementedError, match=r"jit_compile=True.*compiled=False"):
         compiled(tf.constant(kinds.draw(2, 4, 2), "float32"))

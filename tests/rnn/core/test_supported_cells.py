@@ -1,21 +1,19 @@
-"""Cells that the custom gradient supports, and sizes that its programs are compiled for."""
+"""Cells that the custom gradient supports, and the programs and sizes that it is compiled for.
+
+tests/rnn/test_compiled.py has the cells that it does not support.
+"""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm import (
-    BatchNormalization,
-    LayerNormalization,
-    RMSNormalization,
-    TimestepBatchNormalization,
-    VarianceNormalization,
-)
+from keras_norm import LayerNormalization, RMSNormalization, TimestepBatchNormalization
 from keras_norm.rnn.compiled import recurrence_of
 from keras_norm.rnn.core import tensorflow_gradient
+from tests import without_xla
 from tests.rnn import kinds
-from tests.rnn.kinds import GRU, KINDS, LSTM, SIMPLE_RNN, UNITS
+from tests.rnn.kinds import KINDS, LSTM, SIMPLE_RNN, UNITS
 
 LAYER_NORM = LayerNormalization()
 SUPPORTED = {
@@ -27,18 +25,6 @@ SUPPORTED = {
     "ddof": LayerNormalization(ddof=1),
     "outside": LayerNormalization(epsilon_placement="outside"),
 }
-UNSUPPORTED = [
-    (LSTM, None, {"activation": "relu"}),
-    (LSTM, None, {"recurrent_activation": "hard_sigmoid"}),
-    (LSTM, LAYER_NORM, {"norm_form": "joint"}),
-    (LSTM, LAYER_NORM, {"normalize_carry": True}),
-    (LSTM, VarianceNormalization(), {}),
-    (LSTM, {"state_norm": RMSNormalization(epsilon=0.0)}, {}),
-    (LSTM, keras.layers.LayerNormalization(), {}),
-    (LSTM, BatchNormalization(), {}),
-    (LSTM, {"state_norm": BatchNormalization()}, {}),
-    (GRU, None, {"reset_after": False}),
-]
 
 
 def describe(layer, training=True):
@@ -55,17 +41,6 @@ def test_supported_cells_have_a_custom_gradient(kind):
         assert describe(layer, training=False) is not None
 
 
-@pytest.mark.parametrize(("kind", "norm", "options"), UNSUPPORTED, ids=str)
-def test_unsupported_cells_have_no_custom_gradient(kind, norm, options):
-    """The layer runs the loop, and `compiled=True` raises an error."""
-    layer = kinds.build(kind, norm, **options)
-    assert describe(layer) is None
-    layer(kinds.inputs(), training=True)
-    refusing = kinds.build(kind, norm, compiled=True, name="mine", **options)
-    with pytest.raises(ValueError, match=r"compiled=True does not support .*'mine'"):
-        refusing(kinds.inputs())
-
-
 def test_different_norms_have_different_programs():
     """Norms of equal epsilon differ if their classes differ."""
     norms = LayerNormalization(epsilon=1.0), TimestepBatchNormalization(3, epsilon=1.0)
@@ -78,6 +53,20 @@ def test_only_training_uses_batch_statistics():
     layer = kinds.build(LSTM, SUPPORTED["timestep"])
     assert describe(layer).learning == list(layer.cell.slot_layers())
     assert not describe(layer, training=False).learning
+
+
+def test_stacked_layers_share_their_programs(monkeypatch):
+    found = set()
+
+    def record(*of):
+        found.add(of)
+        return without_xla.traced(*of)
+
+    monkeypatch.setattr(tensorflow_gradient, "traced", record)
+    for return_sequences in (True, True, False):
+        layer = kinds.build(SIMPLE_RNN, LAYER_NORM, return_sequences=return_sequences)
+        kinds.train(layer, kinds.cast(kinds.inputs()))
+    assert len(found) == 2
 
 
 # Sizes ------------------------------------------------------------------------------------------
