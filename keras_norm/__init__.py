@@ -9,7 +9,11 @@ from keras_norm import rnn as _rnn
 from keras_norm.conversion.convert import convert, to_keras
 from keras_norm.keras_internals import warn_of_untested_versions as _warn_of_untested_versions
 from keras_norm.layers import *  # noqa: F403
+from keras_norm.recalibration.assign_statistics import assign_statistics
+from keras_norm.recalibration.collect_statistics import collect_statistics
+from keras_norm.recalibration.merge_statistics import merge_statistics
 from keras_norm.recalibration.recalibrate import recalibrate
+from keras_norm.recalibration.statistics import Statistics
 from keras_norm.rnn import *  # noqa: F403
 from keras_norm.statistics_plot import plot_statistics
 from keras_norm.version import __version__
@@ -21,9 +25,13 @@ if not (_FOLDER / "export").is_dir():
     __path__.append(str(_FOLDER.parent))  # noqa: F405
 
 __all__ = [
+    "Statistics",
     "__version__",
+    "assign_statistics",
+    "collect_statistics",
     "compat",
     "convert",
+    "merge_statistics",
     "plot_statistics",
     "recalibrate",
     "to_keras",

@@ -8,7 +8,11 @@ from keras_norm import compat as compat
 from keras_norm import export as export
 from keras_norm.conversion.convert import convert as convert
 from keras_norm.conversion.convert import to_keras as to_keras
+from keras_norm.recalibration.assign_statistics import assign_statistics as assign_statistics
+from keras_norm.recalibration.collect_statistics import collect_statistics as collect_statistics
+from keras_norm.recalibration.merge_statistics import merge_statistics as merge_statistics
 from keras_norm.recalibration.recalibrate import recalibrate as recalibrate
+from keras_norm.recalibration.statistics import Statistics as Statistics
 from keras_norm.statistics_plot import plot_statistics as plot_statistics
 from keras_norm.typing import Serializable, Tensor
 from keras_norm.version import __version__ as __version__

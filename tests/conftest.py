@@ -145,7 +145,9 @@ def uncompiled_loops(request):
     The tests of recurrences choose for themselves. The tests of `check` use XLA, because `check`
     would report an error of the substitute as a finding, and the test would pass.
     """
-    if request.module.__name__.startswith(("tests.experiments", "tests.test_recalibrate")):
+    if request.module.__name__.startswith(
+        ("tests.experiments", "tests.recalibration", "tests.test_recalibrate")
+    ):
         with pytest.MonkeyPatch.context() as patch:
             without_xla.trace(patch)
             yield

@@ -40,7 +40,8 @@ TENSORFLOW = {
     "keras_norm.ops.tensorflow_batch_norm",
     "keras_norm.ops.tensorflow_replicas",
     "keras_norm.ops.tensorflow_scan",
-    "keras_norm.recalibration.recalibrate",
+    "keras_norm.recalibration.compile_run",
+    "keras_norm.recalibration.process_group",
     "keras_norm.rnn.core.tensorflow_gradient",
     "keras_norm.rnn.core.tensorflow_programs",
 }

@@ -586,10 +586,10 @@ def test_a_model_that_cannot_be_recalibrated_is_refused(make, error, message):
         keras_norm.recalibrate(make(), X)
 
 
-def test_batches_of_one_sequence_are_refused_for_per_timestep_statistics():
+def test_a_single_sequence_is_refused_for_per_timestep_statistics():
     model = model_of(keras_norm.BatchNormGRU(3, max_timesteps=6), shape=(None, 4))
-    with pytest.raises(ValueError, match=r"no statistics for .*kernel_norm'.*larger batches"):
-        keras_norm.recalibrate(model, [x[None] for x in RNG.normal(size=(2, 6, 4))])
+    with pytest.raises(ValueError, match=r"no statistics for .*kernel_norm'.*more data"):
+        keras_norm.recalibrate(model, RNG.normal(size=(1, 6, 4)))
 
 
 # Interrupts -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tests.check_layer import assert_refused
 from tests.rnn.kinds import KINDS
 
 NAMES = [getattr(keras_norm, name) for name in keras_norm.__all__]
-PUBLIC = [cls for cls in NAMES if isinstance(cls, type)]
+PUBLIC = [x for x in NAMES if isinstance(x, type) and issubclass(x, keras.layers.Layer)]
 REQUIRED = {"units": 3, "max_timesteps": 2}
 INTERNAL = (
     "FeatureNormalization",

@@ -18,7 +18,7 @@ from keras_norm.ops.global_statistics import (
 )
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
-from keras_norm.ops.replicas import all_reduce, count_replicas, sum_over_replicas
+from keras_norm.ops.replicas import all_reduce, count_replicas, is_part_of_batch, sum_over_replicas
 from keras_norm.typing import Serializable, Tensor
 
 
@@ -279,7 +279,7 @@ class StatisticsNormalization(AffineNormalization):
             affine = self.correct_affine(affine, mean, variance)
             y = normalize(m.centered, variance, self.epsilon, *affine)
         batch = BatchStatistics(ops.stop_gradient(mean), ops.stop_gradient(variance), count)
-        if min_count > 1 and count_replicas() > 1 and not self.synchronized:
+        if min_count > 1 and is_part_of_batch() and not self.synchronized:
             batch = batch.with_single_position(x, mask, reduced)
         return y, batch
 

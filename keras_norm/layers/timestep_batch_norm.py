@@ -10,7 +10,7 @@ from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, wi
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
-from keras_norm.ops.replicas import count_replicas, require_equal_lengths
+from keras_norm.ops.replicas import is_part_of_batch, require_equal_lengths
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.typing import Shape, Tensor, TensorLike
 
@@ -104,7 +104,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
     def step_norm(self, training: bool) -> TimestepNorm:
         """Return the norm that a recurrence computes for this layer."""
         learning = bool(training and self.trainable)
-        is_part = learning and count_replicas() > 1
+        is_part = learning and is_part_of_batch()
         return TimestepNorm(self.epsilon, learning, is_part, is_part and self.synchronized)
 
     def call(

@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 from keras import ops
 
-from keras_norm.ops.replicas import count_replicas, is_in_loop, longest, sum_over_replicas
+from keras_norm.ops.replicas import (
+    count_replicas,
+    is_collected,
+    is_in_loop,
+    longest,
+    sum_over_replicas,
+)
 from keras_norm.typing import Tensor
 
 LOCAL_WARNING = (
@@ -28,7 +34,12 @@ class BatchStatistics(NamedTuple):
     count: Tensor
 
     def at_least(self, min_count: int) -> "BatchStatistics":
-        """Set counts below `min_count` to 0, so that the moving statistics stay unchanged."""
+        """Set counts below `min_count` to 0, so that the moving statistics stay unchanged.
+
+        Counts that are merged with those of other batches later stay unchanged.
+        """
+        if is_collected():
+            return self
         return self._replace(count=ops.where(self.count >= min_count, self.count, 0.0))
 
     def with_single_position(
@@ -97,8 +108,6 @@ def global_statistics(
     terms = []
     for batch in batches:
         mean, variance, n = (ops.cast(s, "float64") for s in batch)
-        # TensorFlow's fused kernel returns NaN for an empty batch.
-        mean, variance = (ops.where(n > 0, s, 0.0) for s in (mean, variance))
         # TensorFlow's fused kernel returns NaN for an empty batch.
         mean, variance = (ops.where(n > 0, s, 0.0) for s in (mean, variance))
         terms += [n, n * mean, n * (variance + mean * mean)]

@@ -18,16 +18,23 @@ from keras_norm.typing import Tensor
 ADAPTERS = ("tensorflow", "torch")
 
 _is_local: contextvars.ContextVar[bool] = contextvars.ContextVar("is_local", default=False)
+_is_collected: contextvars.ContextVar[bool] = contextvars.ContextVar("is_collected", default=False)
 
 
 @contextlib.contextmanager
-def local_statistics() -> Iterator[None]:
-    """Let each replica compute its own statistics inside a `with` block."""
-    token = _is_local.set(True)
+def local_statistics(*, collected: bool = False) -> Iterator[None]:
+    """Let each replica compute its own statistics inside a `with` block.
+
+    Args:
+        collected: whether the statistics of the batch are merged with those of other batches later,
+            as in `keras_norm.recalibration`. Then a single position counts too.
+    """
+    tokens = _is_local.set(True), _is_collected.set(collected)
     try:
         yield
     finally:
-        _is_local.reset(token)
+        _is_local.reset(tokens[0])
+        _is_collected.reset(tokens[1])
 
 
 def count_replicas() -> int:
@@ -36,6 +43,16 @@ def count_replicas() -> int:
         return 1
     count: int = _adapter().count_replicas()
     return count
+
+
+def is_collected() -> bool:
+    """Return whether statistics of this batch are merged with those of other batches later."""
+    return _is_collected.get()
+
+
+def is_part_of_batch() -> bool:
+    """Return whether statistics of this batch are merged with those of replicas, or later."""
+    return is_collected() or count_replicas() > 1
 
 
 def is_in_loop() -> bool:

@@ -1,4 +1,4 @@
-"""Check the data for `recalibrate`, and split the data into batches."""
+"""Check the data for `collect_statistics`, and split the data into batches."""
 
 import contextlib
 import reprlib
@@ -16,12 +16,17 @@ from keras_norm.typing import Array, Nest, TensorLike
 BATCH = 32
 
 
-def require_steps(steps: int | None, data: Nest | Iterable[Nest]) -> None:
-    """Check that `steps` is the number of batches to use, or None to use all batches.
+def require_batches(steps: int | None, batch_size: int | None, data: Nest | Iterable[Nest]) -> None:
+    """Check `steps`, the number of batches, and `batch_size`, the number of rows in a batch.
 
     Raises:
-        ValueError: `steps` is below 1 or not an int, or is None for endless data.
+        ValueError: one of them is below 1 or not an int, or `steps` is None for endless data.
     """
+    if batch_size is not None and not (is_int(batch_size) and batch_size >= 1):
+        raise ValueError(
+            "batch_size must be the number of rows in a batch, an int of 1 or more, or None for "
+            f"{BATCH}. Received: batch_size={batch_size!r}."
+        )
     if steps is None:
         if _is_endless(data):
             raise ValueError(
@@ -43,7 +48,10 @@ def _is_endless(data: Nest | Iterable[Nest]) -> bool:
 
 
 def batches_of(
-    model: keras.Model, data: Nest | Iterable[Nest], batch_size: int | None
+    model: keras.Model,
+    data: Nest | Iterable[Nest],
+    batch_size: int | None = None,
+    fixed_size: int | None = None,
 ) -> Iterator[Nest]:
     """Split the data into batches, and iterate over the model inputs of each batch.
 
@@ -51,8 +59,9 @@ def batches_of(
 
     Args:
         model: the model to recalibrate.
-        data: the `data` of `recalibrate`.
-        batch_size: batch size of a stateful model, else None. An incomplete last batch of arrays is
+        data: the `data` of `collect_statistics`.
+        batch_size: number of rows in a batch of arrays; None for `fixed_size`, or 32.
+        fixed_size: batch size of a stateful model, else None. An incomplete last batch of arrays is
             not used then.
 
     Raises:
@@ -69,8 +78,13 @@ def batches_of(
     list_of_inputs = takes_list and isinstance(data, list | tuple)
     if one_object or (list_of_inputs and all(hasattr(array, "__array__") for array in data)):
         arrays = map_arrays(_as_numpy, data)
-        size, rows = batch_size or BATCH, _require_equal_rows(arrays, "data")
-        end = rows // batch_size * batch_size if batch_size else rows
+        if fixed_size and batch_size not in (None, fixed_size):
+            raise ValueError(
+                f"The stateful model needs batches of {fixed_size} rows. Received: "
+                f"batch_size={batch_size}. Leave batch_size out."
+            )
+        size, rows = fixed_size or batch_size or BATCH, _require_equal_rows(arrays, "data")
+        end = rows // size * size if fixed_size else rows
         for start in range(0, end, size):
             batch = slice(start, start + size)
             yield map_arrays(itemgetter(batch), arrays)
@@ -79,6 +93,11 @@ def batches_of(
         raise ValueError(
             f"data cannot be split into batches. Received a {type(data).__name__}. Give a padded "
             "tensor, or a list of batches."
+        )
+    if batch_size is not None:
+        raise ValueError(
+            "batch_size is for arrays only, because an iterable yields batches. Received: "
+            f"batch_size={batch_size} and a {type(data).__name__}. Leave batch_size out."
         )
     for number, batch in enumerate(_iterate_batches(data), start=1):
         if isinstance(batch, list | tuple) and not 1 <= len(batch) <= 3:

@@ -1,17 +1,22 @@
 """Accumulate the batch statistics of a batch normalization over several calls."""
 
 import inspect
-from collections.abc import Mapping
-from functools import wraps
+import itertools
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 
 import keras
 import numpy as np
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
-from keras_norm.ops.merge_moments import merge_moments
-from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.global_statistics import BatchStatistics
+from keras_norm.ops.merge_moments import merge_moments, reduce_moments
+from keras_norm.ops.moments import moments, statistics_dtype
 from keras_norm.typing import Tensor
+
+# Numbers of the first calls of all norms.
+CALLS = itertools.count()
 
 
 class StatisticsAccumulator:
@@ -20,12 +25,17 @@ class StatisticsAccumulator:
     A run of a model calls a norm several times if the norm is shared, or is part of a cell in
     keras.layers.RNN. (keras.layers.RNN computes the first timestep twice, so it counts twice.)
 
+    The training calls of the norm no longer change its moving statistics. So a batch whose
+    statistics come from them does not depend on the batches before it.
+
     Args:
-        norm: a batch normalization in a model from `clone_for_statistics`. Its training calls store
-            the batch's statistics in the moving statistics.
+        norm: a batch normalization in a model from `clone_for_statistics`. The training calls of
+            a layer that is neither of keras_norm nor of Keras must store the batch's statistics in
+            the moving statistics.
 
     Attributes:
-        called: whether the norm was called, or traced, in training mode.
+        first_call: the number of the first call, or trace, in training mode, among the calls of all
+            norms; None before it.
         count: number of positions since `reset`, for each row of statistics.
         mean: mean of these positions.
         variance: variance of these positions.
@@ -39,28 +49,15 @@ class StatisticsAccumulator:
             return keras.Variable(np.zeros(shape), dtype=dtype, trainable=False, autocast=False)
 
         shape = norm.moving_mean.shape
-        self.called = False
+        self.first_call: int | None = None
         self.count, self.mean, self.variance = zeros(shape[:-1]), zeros(shape), zeros(shape)
         if isinstance(norm, StatisticsNormalization):
-            update = norm.update_statistics
-
-            def update_and_add(mean: Tensor, variance: Tensor, count: Tensor) -> None:
-                update(mean, variance, count)
-                self._add(count, mean, variance)
-
-            norm.update_statistics = update_and_add  # type: ignore[method-assign]
-            return
-        call, signature = norm.call, inspect.signature(norm.call)
-
-        @wraps(call)
-        def call_and_add(*args: object, **kwargs: object) -> Tensor:
-            arguments = signature.bind(*args, **kwargs).arguments
-            outputs = call(*args, **kwargs)
-            if arguments.get("training", "training" not in signature.parameters):
-                self._add(_count_unmasked(norm, arguments), norm.moving_mean, norm.moving_variance)
-            return outputs
-
-        norm.call = call_and_add
+            self._replace_updates(norm)
+        elif type(norm) is keras.layers.BatchNormalization:
+            norm.momentum = 1.0
+            self._follow_calls(norm, _moments_of_inputs)
+        else:
+            self._follow_calls(norm, _stored_statistics)
 
     @property
     def variables(self) -> tuple[keras.Variable, keras.Variable, keras.Variable]:
@@ -70,12 +67,44 @@ class StatisticsAccumulator:
     def reset(self) -> None:
         """Set the accumulated count, mean and variance to 0."""
         for variable in self.variables:
-            variable.assign(np.zeros(variable.shape))
+            variable.assign(ops.zeros(variable.shape, variable.dtype))
+
+    def _replace_updates(self, norm: StatisticsNormalization) -> None:
+        """Add the statistics that a layer of keras_norm would update its moving statistics with."""
+
+        def add(mean: Tensor, variance: Tensor, count: Tensor) -> None:
+            self._add(count, mean, variance)
+
+        def add_steps(batch: BatchStatistics, *, ghosts: bool = False) -> None:
+            self._add(*_merge_steps(norm, batch))
+
+        norm.update_statistics = add  # type: ignore[method-assign]
+        norm.update_steps = add_steps  # type: ignore[method-assign]
+
+    def _follow_calls(
+        self,
+        norm: keras.layers.Layer,
+        statistics: Callable[[keras.layers.Layer, Mapping[str, Tensor]], tuple[Tensor, ...]],
+    ) -> None:
+        """Add the statistics of a layer's inputs after each call in training mode."""
+        call, signature = norm.call, inspect.signature(norm.call)
+
+        @wraps(call)
+        def call_and_add(*args: object, **kwargs: object) -> Tensor:
+            arguments = signature.bind(*args, **kwargs).arguments
+            outputs = call(*args, **kwargs)
+            training = arguments.get("training", "training" not in signature.parameters)
+            if training and norm.trainable:
+                self._add(*statistics(norm, arguments))
+            return outputs
+
+        norm.call = call_and_add
 
     def _add(self, *new: Tensor) -> None:
-        self.called = True
+        if self.first_call is None:
+            self.first_call = next(CALLS)
         n, m, v = (ops.cast(x, self.mean.dtype) for x in new)
-        # Without unmasked positions, n is 0 and the statistics are NaN. Use zeros instead of NaN.
+        # Without unmasked positions, n is 0 and the statistics may be NaN. Use zeros.
         m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))
         old = ops.expand_dims(self.count, -1), self.mean, self.variance
         count, mean, variance = merge_moments(old, (n, m, v))
@@ -84,8 +113,47 @@ class StatisticsAccumulator:
         self.variance.assign(variance)
 
 
-def _count_unmasked(norm: keras.layers.Layer, arguments: Mapping[str, Tensor]) -> Tensor:
-    """Count the unmasked positions in a call of keras.layers.BatchNormalization, as a tensor (1,).
+def _merge_steps(norm: StatisticsNormalization, batch: BatchStatistics) -> list[Tensor]:
+    """Merge the statistics of timesteps that share a row: count, mean and variance by row.
+
+    The last row belongs to several timesteps, each other row to one timestep.
+
+    Args:
+        norm: the layer with the rows.
+        batch: statistics (time, features); the count broadcasts to (time, features).
+    """
+    mean, variance, count = batch
+    count = ops.broadcast_to(count, (ops.shape(mean)[0], count.shape[1]))
+    mean, variance = (ops.where(count > 0, s, 0.0) for s in (mean, variance))
+    last = norm.moving_mean.shape[0] - 1 if norm.per_timestep else 0
+    total = partial(ops.sum, axis=0, keepdims=True)
+    shared = reduce_moments(count[last:], mean[last:], variance[last:], total)
+    steps = zip((count, mean, variance), shared, strict=True)
+    return [norm.sum_by_row(ops.concatenate([s[:last], row], axis=0)) for s, row in steps]
+
+
+def _moments_of_inputs(
+    norm: keras.layers.Layer, arguments: Mapping[str, Tensor]
+) -> tuple[Tensor, ...]:
+    """Compute count, mean and variance of the inputs of keras.layers.BatchNormalization.
+
+    Keras divides by the count plus 1e-7 if there is a mask.
+
+    Args:
+        norm: the layer.
+        arguments: arguments of its call, by name.
+    """
+    x, mask = arguments["inputs"], arguments.get("mask")
+    mask = None if mask is None else ops.cast(ops.expand_dims(mask, -1), "bool")
+    axis = norm.axis % len(x.shape)
+    batch = moments(x, [a for a in range(len(x.shape)) if a != axis], mask)
+    return tuple(ops.reshape(s, (-1,)) for s in (batch.count, batch.mean, batch.variance))
+
+
+def _stored_statistics(
+    norm: keras.layers.Layer, arguments: Mapping[str, Tensor]
+) -> tuple[Tensor, ...]:
+    """Return count, mean and variance of a call of a custom layer, which stored mean and variance.
 
     Args:
         norm: the layer.
@@ -93,4 +161,5 @@ def _count_unmasked(norm: keras.layers.Layer, arguments: Mapping[str, Tensor]) -
     """
     x, mask = next(iter(arguments.values())), arguments.get("mask")
     n = ops.reshape(ops.cast(ops.size(x), "float32") / norm.moving_mean.shape[-1], (1,))
-    return n if mask is None else n * ops.mean(ops.cast(mask, "float32"))
+    n = n if mask is None else n * ops.mean(ops.cast(mask, "float32"))
+    return n, ops.convert_to_tensor(norm.moving_mean), ops.convert_to_tensor(norm.moving_variance)

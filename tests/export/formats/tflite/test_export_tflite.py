@@ -37,7 +37,8 @@ def other_layers():
     found = {}
     for name in keras_norm.__all__:
         layer = getattr(keras_norm, name)
-        if not isinstance(layer, type) or name.endswith("Cell"):
+        is_layer = isinstance(layer, type) and issubclass(layer, keras.layers.Layer)
+        if not is_layer or name.endswith("Cell"):
             continue
         if not issubclass(layer, keras.layers.RNN):
             found[name] = layer(**({"max_timesteps": 5} if name.startswith("Timestep") else {}))

@@ -1,0 +1,85 @@
+"""Count, mean and variance of the inputs of one layer on data."""
+
+import dataclasses
+
+import keras
+import numpy as np
+
+from keras_norm.ops.merge_moments import Moments, merge_moments
+from keras_norm.ops.timestep_norm import MIN_SEQUENCES
+from keras_norm.typing import Array
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LayerMoments:
+    """Count, mean and variance of the inputs of a batch normalization, in float64.
+
+    A layer has one row of statistics, or one row for each timestep: the leading dimensions of the
+    arrays are () or (max_timesteps,).
+
+    Attributes:
+        count: number of unmasked positions, (..., 1).
+        mean: (..., features).
+        variance: mean of the squared deviations from `mean`, (..., features).
+        batches: number of batches with unmasked positions, (...).
+        called: whether the model called the layer in training mode.
+    """
+
+    count: Array
+    mean: Array
+    variance: Array
+    batches: Array
+    called: bool
+
+    @classmethod
+    def empty(cls, layer: keras.layers.Layer) -> "LayerMoments":
+        """Return the statistics of a layer on no data."""
+        shape = tuple(layer.moving_mean.shape)
+        batches = np.zeros(shape[:-1], "int64")
+        return cls(np.zeros((*shape[:-1], 1)), np.zeros(shape), np.zeros(shape), batches, False)
+
+    @property
+    def moments(self) -> Moments:
+        """Return count, mean and variance."""
+        return self.count, self.mean, self.variance
+
+    def merge(self, other: "LayerMoments") -> "LayerMoments":
+        """Return the statistics of the data of both."""
+        # Hide NumPy's overflow warning: `is_finite` finds an overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            merged = merge_moments(self.moments, other.moments)
+        return LayerMoments(*merged, self.batches + other.batches, self.called or other.called)
+
+    def is_finite(self) -> bool:
+        """Return whether the mean and the variance of every row with data are finite."""
+        rows = self.batches > 0
+        return all(bool(np.isfinite(s[rows]).all()) for s in (self.mean, self.variance))
+
+    def has_data(self) -> Array:
+        """Return which rows have enough data, bool (..., 1).
+
+        The statistics of a timestep need two sequences, because one sequence has no variance.
+        """
+        found: Array = self.count >= (MIN_SEQUENCES if self.mean.ndim > 1 else 1)
+        return found
+
+    def new_values(self, layer: keras.layers.Layer) -> list[tuple[keras.Variable, Array]]:
+        """Pair each moving statistic of a layer with its new value.
+
+        A timestep without data keeps its old statistics. With the layer's `unbiased_variance` the
+        divisor of the variance is the count minus 1.
+        """
+        variance, updated = self.variance, self.has_data()
+        if getattr(layer, "unbiased_variance", False):
+            variance = variance * self.count / np.maximum(self.count - 1.0, 1.0)
+        values = [
+            (layer.moving_mean, self.mean, updated),
+            (layer.moving_variance, variance, updated),
+        ]
+        if getattr(layer, "moving_stddev", None) is not None:
+            values.append((layer.moving_stddev, np.sqrt(variance + layer.epsilon), updated))
+        if getattr(layer, "update_count", None) is not None:
+            values.append((layer.update_count, self.batches, updated[..., 0]))
+        return [
+            (variable, np.where(rows, new, np.asarray(variable))) for variable, new, rows in values
+        ]
