@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.checks.artifacts import Artifact, FunctionRunner, SingleStepRunner
-from keras_norm.export.checks.data_comparison import Batch, run_batches
+from keras_norm.export.checks.data_comparison import Batch, add_changes, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.compare.arrays import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH
@@ -103,24 +103,43 @@ def compare_versions(
         )
     samples = 0
     with contextlib.ExitStack() as stack:
-        opened = [_open_version(version, stack) for version in (old, *new)]
-        (old_name, before), *others = _run_whole_sequences(opened)
+        (old_name, before), *others = _open_versions((old, *new), stack)
         found: list[dict[str, PredictionChanges]] = [{} for _ in others]
         is_model = isinstance(old, keras.Model) or _is_keras_path(old)
         for part in Data(before.inputs, data, labels, ordered=is_model):
             for batch in run_batches(part, before, batch_size):
                 for (name, run), changes in zip(others, found, strict=True):
-                    actual = batch.cut(_run_version(name, run, batch))
-                    where = batch.case.rows, part.source
-                    for output, y in batch.cut(batch.row_outputs).items():
-                        change = changes.setdefault(output, PredictionChanges(output))
-                        change.add(y, actual[output], batch.labels.get(output), *where)
+                    actual = _run_version(name, run, batch)
+                    add_changes(changes, batch, actual, batch.case.rows, part.source)
             samples += part.samples.count
     if not samples:
         raise ValueError("The data have no samples. Give at least one sample.")
     results = (tuple(change.result() for change in changes.values()) for changes in found)
     names = (name for name, _ in others)
     return VersionReport(old_name, samples, tuple(zip(names, results, strict=True)))
+
+
+def _open_versions(
+    versions: Sequence[keras.Model | Artifact], stack: contextlib.ExitStack
+) -> list[tuple[str, Runner]]:
+    """Open all versions; a single-step file runs whole sequences, one timestep at a time.
+
+    Raises:
+        ValueError: there is a single-step file, and no version is a Keras model. Only the model
+            distinguishes sequences and states.
+    """
+    found = [_open_version(version, stack) for version in versions]
+    models = [run.model for _, run in found if isinstance(run, KerasRunner | TrainedRunner)]
+    for k, (name, run) in enumerate(found):
+        file = None if run.path is None else format_of(run.path)
+        if run.path is not None and file is not None and file.is_single_step(run.path):
+            if not models:
+                raise ValueError(
+                    f"{name} runs one timestep in a call, and only the Keras model distinguishes "
+                    "its sequences and its states. Give the Keras model as the old version."
+                )
+            found[k] = name, SingleStepRunner(models[0], lambda _, worker, run=run: run)
+    return found
 
 
 def _open_version(
@@ -146,28 +165,6 @@ def _open_version(
 def _is_keras_path(version: keras.Model | Artifact) -> TypeGuard[str | os.PathLike[str]]:
     """Return whether a version is the path of a .keras file."""
     return isinstance(version, str | os.PathLike) and pathlib.Path(version).suffix == ".keras"
-
-
-def _run_whole_sequences(versions: Sequence[tuple[str, Runner]]) -> list[tuple[str, Runner]]:
-    """Let single-step files run whole sequences, one timestep at a time.
-
-    Raises:
-        ValueError: there is a single-step file, and no version is a Keras model. Only the model
-            distinguishes sequences and states.
-    """
-    models = [run.model for _, run in versions if isinstance(run, KerasRunner | TrainedRunner)]
-    found = []
-    for name, run in versions:
-        file = None if run.path is None else format_of(run.path)
-        if run.path is not None and file is not None and file.is_single_step(run.path):
-            if not models:
-                raise ValueError(
-                    f"{name} runs one timestep in a call, and only the Keras model distinguishes "
-                    "its sequences and its states. Give the Keras model as the old version."
-                )
-            run = SingleStepRunner(models[0], lambda _, worker, run=run: run)
-        found.append((name, run))
-    return found
 
 
 def _run_version(name: str, run: Runner, batch: Batch) -> Arrays:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import keras
 import numpy as np
 
-from keras_norm.export.checks.data_measurements import ArtifactMeasurements, DataMeasurements
+from keras_norm.export.checks.data_measurements import DataMeasurements
 from keras_norm.export.checks.data_reader import Part
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.checks.train_inference_gap import GapMeter
@@ -147,7 +147,7 @@ class DataComparison:
             if y.shape[1:] != first.shape[1:] or (y != first).any():
                 found.varying.add(name)
         found.spreads = add_spreads([*found.spreads, *spreads(own)])
-        _add_changes(found.keras, batch, {name: batch.outputs[name] for name in batch.labels})
+        add_changes(found.keras.changes, batch, {name: own[name] for name in batch.labels})
 
     def _add_artifact(self, artifact: Subject, batch: Batch, source: str) -> None:
         """Run one batch through an artifact, and measure its outputs."""
@@ -177,19 +177,29 @@ class DataComparison:
         if found.worst is None or largest > found.largest:
             found.largest = largest
             found.worst = dataclasses.replace(batch.case, outputs=batch.outputs)
-        _add_changes(found, batch, actual)
+        wrong = {m.output for m in measurements if m.problem}
+        add_changes(found.changes, batch, {n: y for n, y in actual.items() if n not in wrong})
 
 
-def _add_changes(found: ArtifactMeasurements, batch: Batch, outputs: Arrays) -> None:
-    """Compare the predictions of a batch with the predictions of the Keras model.
+def add_changes(
+    changes: dict[str, PredictionChanges],
+    batch: Batch,
+    outputs: Arrays,
+    rows: Sequence[int] = (),
+    source: str = "",
+) -> None:
+    """Compare the predictions of a batch with the predictions of the reference model.
 
-    An output with another shape or kind of dtype than in the Keras model has no predictions.
+    Args:
+        changes: the changes of each output, by name; this function adds to them.
+        batch: the batch, with the outputs of the reference model.
+        outputs: numbers in the shape of the reference model's outputs, by name. Other names than
+            in `batch.row_outputs` are ignored.
+        rows: as for `PredictionChanges.add`.
+        source: as for `PredictionChanges.add`.
     """
-    for name, own in batch.row_outputs.items():
-        other, kind = outputs.get(name), kind_of(own)
-        if other is None or kind == "text" or not own.size:
-            continue
-        if (own.shape, kind) == (other.shape, kind_of(other)):
-            before, after = (y[: batch.count] for y in (own, other))
-            changes = found.changes.setdefault(name, PredictionChanges(name))
-            changes.add(before, after, batch.labels.get(name))
+    for name, before in batch.cut(batch.row_outputs).items():
+        if name in outputs and before.size and kind_of(before) != "text":
+            labels, after = batch.labels.get(name), outputs[name][: batch.count]
+            change = changes.setdefault(name, PredictionChanges(name))
+            change.add(before, after, labels, rows, source)

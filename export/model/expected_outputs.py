@@ -69,7 +69,7 @@ def expected_for_export(model: keras.Model, data: TensorLike = None) -> Expected
             ran[:0] = _run_cases(run, [samples.case(short.rows)])[0]
     except Exception as error:
         raise ValueError(f"the model cannot run the samples: {one_line(error)}") from error
-    if problem := _no_finite_output(ran):
+    if problem := _first_problem(ran):
         raise ValueError(
             f"{problem} for the samples, so there is nothing to compare. Give samples for which "
             "the model returns finite numbers"
@@ -190,7 +190,7 @@ def _run_random(
         for kind in DRAWS:
             try:
                 cases, _ = _run_cases(run, make_cases(draw_samples(model, length, kind)))
-                if problem := _no_finite_output(cases):
+                if problem := _first_problem(cases):
                     raise ValueError(problem)
             # A layer may raise any error, for example for a length that is too short.
             except Exception as error:
@@ -229,38 +229,29 @@ def _run_cases(
                 raise ValueError(f"The Keras model cannot run {case.name}: {reason}") from error
             notes.append(f"{case.name} was left out: the Keras model cannot run it: {reason}")
             continue
-        if problem := _find_problem(outputs, is_required(case), case.masked):
+        problem = None if is_required(case) else _find_problem(outputs)
+        if (case.masked or not is_required(case)) and contains_nan(outputs):
+            problem = "an output of the Keras model has NaN"
+        if problem:
             notes.append(f"{case.name} was left out: {problem}")
         else:
             ran.append(dataclasses.replace(case, outputs=outputs))
     return ran, notes
 
 
-def _find_problem(outputs: Arrays, is_required: bool, is_masked: bool) -> str | None:
-    """Return the reason why outputs of the Keras model are not usable, or None."""
-    if (is_masked or not is_required) and contains_nan(outputs):
-        return "an output of the Keras model has NaN"
-    if is_required:
-        return None
-    if not all(array.size for array in outputs.values()):
-        return "an output of the Keras model is empty"
-    if not all(where_finite(array).any() for array in outputs.values()):
-        return "all values of an output of the Keras model are infinite"
+def _find_problem(outputs: Arrays) -> str | None:
+    """Return why outputs cannot be compared: one is empty or has no finite value. None if none."""
+    for name, y in outputs.items():
+        if not y.size:
+            return f"output {name!r} is empty"
+        if not where_finite(y).any():
+            return f"output {name!r} is NaN or infinite everywhere"
     return None
 
 
-def _no_finite_output(cases: Iterable[Case]) -> str | None:
-    """Return a message about an output without finite values, or None if there is no such output.
-
-    Test inputs with masked timesteps are skipped.
-    """
-    for case in cases:
-        for name, y in case.outputs.items() if not case.masked else ():
-            if not y.size:
-                return f"output {name!r} is empty"
-            if not where_finite(y).any():
-                return f"output {name!r} is NaN or infinite everywhere"
-    return None
+def _first_problem(cases: Iterable[Case]) -> str | None:
+    """Return the first problem of test inputs without masked timesteps (`_find_problem`)."""
+    return next(filter(None, (_find_problem(c.outputs) for c in cases if not c.masked)), None)
 
 
 def _quality(cases: Iterable[Case]) -> tuple[float, bool]:

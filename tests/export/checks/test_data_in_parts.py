@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm.export import check, export_tflite
+from keras_norm.export import check
 from keras_norm.export.checks.artifacts import Source
 from keras_norm.export.checks.data_comparison import DataComparison
 from keras_norm.export.checks.data_reader import Data
@@ -29,11 +29,9 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def folder(model, tmp_path_factory):
-    """The model, its TFLite file, and the data in three files, with labels in others."""
+def folder(tmp_path_factory):
+    """Write the data to three files, and the labels to three files."""
     folder = tmp_path_factory.mktemp("measure")
-    model.save(folder / "model.keras")
-    export_tflite(model, folder / "model.tflite")
     for k in range(3):
         rows = slice(30 * k, 30 * k + 30)
         np.savez(folder / f"rows-{k}.npz", x=X[rows])

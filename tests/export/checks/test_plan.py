@@ -112,9 +112,9 @@ class Convolved(keras.layers.Conv1D):
     [
         ([keras.layers.ZeroPadding1D(), keras.layers.Cropping1D(2)], "is empty"),
         ([keras.layers.Cropping1D(1), keras.layers.GlobalAveragePooling1D()], "has NaN"),
-        ([keras.layers.Cropping1D(1), keras.layers.GlobalMaxPooling1D()], "are infinite"),
+        ([keras.layers.Cropping1D(1), keras.layers.GlobalMaxPooling1D()], "infinite everywhere"),
         # The reason depends on the processor: a wrong shape, or the maximum of no values.
-        ([keras.layers.Conv1D(4, 2), keras.layers.GlobalMaxPooling1D()], "the Keras model "),
+        ([keras.layers.Conv1D(4, 2), keras.layers.GlobalMaxPooling1D()], ""),
         ([Convolved(4, 2), keras.layers.GlobalMaxPooling1D()], "returns the shape (1, 3) for"),
     ],
     ids=["nothing", "NaN", "maximum of nothing", "shorter than a kernel", "another shape"],

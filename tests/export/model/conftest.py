@@ -34,10 +34,9 @@ def streamed():
 
 
 @pytest.fixture(scope="session")
-def streamed_files(streamed, tmp_path_factory):
-    """Export the SavedModel and the TFLite file of this model, with the default of `step`."""
-    folder = tmp_path_factory.mktemp("streamed")
+def streamed_files(streamed, written):
+    """Return the SavedModel and the TFLite file of this model, with the default of `step`."""
     return {
-        "saved_model": export_saved_model(streamed, folder / "m"),
-        "tflite": export_tflite(streamed, folder / "m.tflite"),
+        "saved_model": written("streamed", lambda path: export_saved_model(streamed, path)),
+        "tflite": written("streamed.tflite", lambda path: export_tflite(streamed, path)),
     }

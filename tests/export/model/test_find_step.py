@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm.export import RunnerError, StreamingError, export_saved_model, open_runner
+from keras_norm.export import StreamingError
 from keras_norm.export.model.find_step import find_step, reads_single_timesteps
 from keras_norm.export.model.judge import judge_for_export
 from tests.rnn import kinds
@@ -145,16 +145,14 @@ def test_step_must_be_none_true_or_false():
         find_step(one_layer(keras.layers.SimpleRNN(2)), "yes")
 
 
-def test_an_export_of_a_model_of_static_length_has_a_step_only_on_request(caplog):
-    inputs = keras.Input((TIME, 3))
+@pytest.mark.parametrize(
+    ("time", "layers", "reason"),
+    [
+        (TIME, keras.layers.SimpleRNN(2), "the number of timesteps is static: pass step=True"),
+        (None, pooled, "mixes timesteps"),
+    ],
+)
+def test_a_model_has_no_step_by_default_and_the_reason_is_logged(time, layers, reason, caplog):
     with caplog.at_level("INFO", "keras_norm.export"):
-        assert find_step(keras.Model(inputs, keras.layers.GRU(2)(inputs))) is None
-    assert "the number of timesteps is static: pass step=True" in caplog.text
-
-
-def test_an_export_without_a_step_logs_the_reason(tmp_path, caplog):
-    with caplog.at_level("INFO", "keras_norm.export"):
-        path = export_saved_model(one_layer(pooled), tmp_path / "model")
-    assert "mixes timesteps" in caplog.text
-    with pytest.raises(RunnerError, match="no signature step"):
-        open_runner(path, signature_name="step")
+        assert find_step(one_layer(layers, time)) is None
+    assert reason in caplog.text

@@ -1,19 +1,12 @@
 """Keras' layers run in every format, and their outputs do not change."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.export import (
-    check,
-    export_saved_model,
-    export_tflite,
-    open_runner,
-)
+from keras_norm.export import export_saved_model, export_tflite, open_runner
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.layer_replacement import portable_layers
@@ -207,7 +200,7 @@ def test_both_formats_run_any_batch_size_and_length(streamed, streamed_files):
     keras_run = KerasRunner(streamed)
     for file in streamed_files.values():
         with open_runner(file) as run:
-            for batch, time in itertools.product((1, 17), (1, 11)):
+            for batch, time in ((1, 11), (17, 1)):
                 models.assert_same(run(padded(batch, time)), keras_run(padded(batch, time)))
 
 
@@ -245,7 +238,6 @@ def test_time_distributed_is_right_at_batch_sizes_other_than_the_length(tmp_path
     model = randomized(keras.Model(inputs, keras.layers.SimpleRNN(3, return_sequences=True)(rows)))
     path = export_saved_model(model, tmp_path / "m")
     assert SavedModelFile(path).signatures == ["serving_default", "step"]
-    assert check(model, [path], draw(8, 5, 4, 2), batch_sizes=[3], lengths=[5])
     with open_runner(path) as run:
         for batch, time in ((1, 5), (2, 1), (7, 3)):
             x = draw(batch, time, 4, 2)

@@ -1,10 +1,8 @@
-import logging
-
 import numpy as np
 import pytest
 
-from keras_norm.export import export_saved_model
 from keras_norm.export.errors import VerificationError
+from keras_norm.export.model.judge import judge_for_export
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.reference_runner import TrainedRunner, reference_runner
 from keras_norm.export.model.rounding import rounding_errors
@@ -30,13 +28,11 @@ def test_the_first_layer_outside_the_tolerance_is_found():
     assert run.find_other_layer({"x": X}, 0.5) is None
 
 
-def test_an_export_names_the_layer_that_differs_on_tensorflow(tmp_path, caplog):
-    caplog.set_level(logging.ERROR, "keras_norm.export")
+def test_an_export_names_the_layer_that_differs_on_tensorflow():
     model = trained_on_jax(with_other_layer(1.0), with_other_layer(1.1))
     message = "layer 'factor' computes other outputs on TensorFlow than on jax"
     with pytest.raises(VerificationError, match=message):
-        export_saved_model(model, tmp_path / "served")
-    assert list(tmp_path.iterdir()) == []
+        judge_for_export(model).verify(KerasRunner(model), "the SavedModel")
 
 
 def test_a_difference_between_backends_is_no_rounding_error():

@@ -1,6 +1,7 @@
 """The single-step model in Keras, in a SavedModel and in a TFLite file."""
 
 import contextlib
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 
 import keras
@@ -16,6 +17,7 @@ from keras_norm.export import (
     export_tflite,
     open_runner,
 )
+from keras_norm.export.checks.properties.streaming import Streaming
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 from keras_norm.export.formats.saved_model.write_saved_model import write_saved_model
 from keras_norm.export.model.keras_runner import KerasRunner
@@ -226,37 +228,29 @@ def test_a_model_of_static_length_runs_timestep_by_timestep(tmp_path):
         models.assert_same(step.over_time(run, {"x": x}), whole)
 
 
-def test_check_notes_that_a_file_lacks_a_possible_step(tmp_path):
-    model = one_layer(keras.layers.SimpleRNN(4))
-    data = draw()
-    report = check_quickly(model, export_tflite(model, tmp_path / "m.tflite", step=False), data)
-    assert report
-    assert report.notes == ("m.tflite: no step signature, so streaming was not compared",)
-
-
 def masked_cells(cells, **options):
     inputs = keras.Input((None,), dtype="int32", name="ids")
     x = keras.layers.Embedding(5, 3, mask_zero=True)(inputs)
     return keras.Model(inputs, keras.layers.RNN(cells, return_sequences=True, **options)(x))
 
 
-def test_check_notes_a_step_with_other_names(tmp_path):
+def test_check_notes_files_without_a_step_of_these_names(recurrent, recurrent_tflite):
     """Keras gives another number to a layer without a name."""
-
-    def build(name):
-        recurrent = keras.layers.SimpleRNN(4, name=name)
-        return one_layer(lambda x: keras.layers.Dense(2, name="y")(recurrent(x)))
-
-    model = build("a")
-    data = draw()
-    file = export_tflite(model, tmp_path / "m.tflite")
-    renamed = build("b")
-    renamed.set_weights(model.get_weights())
-    report = check_quickly(renamed, file, data)
-    assert report
+    x = keras.Input((None, 3), name="x")
+    hidden = keras_norm.LayerNormSimpleRNN(4, return_sequences=True, name="other")(x)
+    outputs = {"hidden": hidden, "y": keras.layers.Dense(2, name="y")(hidden)}
+    renamed = keras.Model(x, outputs)
+    renamed.set_weights(recurrent.get_weights())
+    report = check_quickly(renamed, recurrent_tflite, draw())
     assert any(
-        "m.tflite: streaming was not compared: the step signature" in n for n in report.notes
+        "recurrent.tflite: streaming was not compared: the step signature" in n
+        for n in report.notes
     )
+    (file, *_) = report.artifacts
+    others = [p for p in file.properties if p.name != "streaming"]
+    without = dataclasses.replace(file, name="m.tflite", path="m.tflite", properties=tuple(others))
+    note = "m.tflite: no step signature, so streaming was not compared"
+    assert Streaming().make_notes(recurrent, [without]) == (note,)
 
 
 def test_a_masked_timestep_repeats_the_output_of_the_last_stacked_cell():

@@ -6,9 +6,6 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.export import export_tflite
-from keras_norm.export.compare.tolerance import coarsest
-from keras_norm.export.formats.tflite.tflite_file import read_tflite
 from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
 
 
@@ -153,16 +150,6 @@ def test_counting_timesteps_does_not_change_the_layers():
 
 
 # Precision ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("quantize", "precision"), [(None, "float32"), ("float16", "float16"), ("dynamic", "int8")]
-)
-def test_a_tflite_file_has_the_precision_of_its_weights(tmp_path, quantize, precision):
-    # The converter leaves weights of fewer than 1,024 elements alone.
-    model = keras.Sequential([keras.Input((64,), name="x"), keras.layers.Dense(64)])
-    path = export_tflite(model, tmp_path / "model.tflite", quantize=quantize)
-    assert coarsest(read_tflite(path).numbers) == precision
 
 
 def test_a_model_has_the_precision_of_its_coarsest_layer():
