@@ -1,18 +1,20 @@
-"""The command line of the benchmark, with invented measurements."""
+"""The command line of the benchmark, with the measurements of the committed results."""
 
 import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import settings, suites
 from benchmarks.results import Results
-from tests.benchmarks import sample_results
+from tests.benchmarks.test_published import FILES
+
+MEASURED = Results.load(FILES[0])
 
 
 @pytest.fixture(autouse=True)
 def measured(monkeypatch):
-    """Replace the suites by invented measurements, because real ones take minutes."""
+    """Replace the suites by their measurements, because real ones take minutes."""
     for suite in settings.SUITES:
-        found = sample_results.results().of(suite)
+        found = MEASURED.of(suite)
         monkeypatch.setitem(suites.RUN, suite, lambda config, found=found: iter(found))
 
 
@@ -24,7 +26,7 @@ def run(path, *options):
 def test_run_prints_tables_and_writes_every_round(tmp_path, capsys):
     results = run(tmp_path / "results.json")
     for suite in settings.SUITES:
-        assert results.of(suite) == sample_results.results().of(suite)
+        assert results.of(suite) == MEASURED.of(suite)
     assert results.settings["rounds"] == settings.FULL.rounds
     assert "Goals" in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Every suite on tiny shapes. The suites that compile or export several models are slow tests."""
+"""Every suite on tiny shapes, eagerly where the suite itself does not need a graph."""
 
 import dataclasses
 import os
@@ -6,8 +6,9 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from benchmarks import cold_start, fresh_process, memory, settings, suites, tflite
+from benchmarks import cold_start, fresh_process, memory, search, settings, suites, tflite
 from benchmarks.settings import Shape, Task
 
 SHAPE = Shape(2, 3, 4, 5)
@@ -22,7 +23,7 @@ TINY = dataclasses.replace(
     bidirectional=(SHAPE,),
     tasks=(Task(3, 3, 4, 5, epochs=1), Task(3, 4, 4, 5, epochs=1, shortest=2)),
     shapes=(SHAPE,),
-    variants=(settings.KERAS_LSTM, "GEMMs, rows x1", "GEMMs, rows x2"),
+    variants=(settings.KERAS_LSTM, "GEMMs, rows x1", "GEMMs, columns x2"),
     served=(SHAPE,),
     eager=(SHAPE,),
     growth=(SHAPE,),
@@ -30,21 +31,31 @@ TINY = dataclasses.replace(
 )
 
 
+@pytest.fixture
+def eagerly(monkeypatch):
+    """Run functions eagerly and in this process, because programs take long to compile."""
+    monkeypatch.setattr(fresh_process, "run", lambda function, *arguments: function(*arguments))
+    monkeypatch.setattr("benchmarks.timing.MIN_SECONDS", 0.0)
+    monkeypatch.setattr("benchmarks.timing.WINDOW", 1)
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+LAYERS = (*settings.KERAS_LAYERS, *(f"keras {name}" for name in settings.KERAS_LAYERS.values()))
+
+
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(
     ("suite", "variants"),
     [
         ("recurrent", TINY.variants),
-        pytest.param("growth", OURS_AND_KERAS, marks=pytest.mark.slow),
+        ("growth", OURS_AND_KERAS),
         ("eager", KERAS),
-        (
-            "layers",
-            (*settings.KERAS_LAYERS, *(f"keras {name}" for name in settings.KERAS_LAYERS.values())),
-        ),
+        ("layers", LAYERS),
     ],
 )
-def test_a_suite_times_every_variant_in_every_round(suite, variants, monkeypatch):
-    monkeypatch.setattr("benchmarks.timing.MIN_SECONDS", 0.0)
-    monkeypatch.setattr("benchmarks.timing.WINDOW", 1)
+def test_a_suite_times_every_variant_in_every_round(suite, variants):
     measured = next(suites.RUN[suite](TINY))
     assert measured.suite == suite
     assert set(measured.values) == set(measured.first) == set(variants)
@@ -56,17 +67,16 @@ FIRST += [settings.BIDIRECTIONAL, settings.BIDIRECTIONAL_CPU]
 TASKS = [task.name for task in TINY.tasks]
 
 
-# Suites that compile several modes run with one variant, to save time.
+@pytest.mark.filterwarnings("ignore:Even though .*run_functions_eagerly:UserWarning")
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(
-    ("suite", "modes", "variants"),
-    [("first", FIRST, KERAS[:1]), ("cold", TASKS, KERAS[:1]), ("predict", TASKS, KERAS)],
+    ("suite", "modes"), [("first", FIRST), ("cold", TASKS), ("predict", TASKS)]
 )
-def test_a_cold_suite_has_every_variant_in_every_round(suite, modes, variants, monkeypatch):
-    monkeypatch.setattr(fresh_process, "run", lambda function, *arguments: function(*arguments))
-    measured = list(suites.RUN[suite](dataclasses.replace(TINY, choices=variants)))
+def test_a_cold_suite_has_every_variant_in_every_round(suite, modes):
+    measured = list(suites.RUN[suite](TINY))
     assert [m.mode for m in measured] == modes
     for m in measured:
-        assert list(m.values) == list(variants)
+        assert list(m.values) == list(KERAS)
         assert all(len(times) == 1 and times[0] > 0 for times in m.values.values())
 
 
@@ -108,9 +118,12 @@ def test_a_static_tflite_file_runs(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
-def test_a_search_measures_time_and_memory_of_its_trials():
-    config = dataclasses.replace(TINY, trials=3)
-    *times, kept = suites.RUN["search"](config)
+@pytest.mark.filterwarnings("ignore:Even though .*run_functions_eagerly:UserWarning")
+@pytest.mark.usefixtures("eagerly")
+def test_a_search_measures_time_and_memory_of_its_trials(monkeypatch):
+    for name, value in {"VARIANTS": KERAS[:1], "SHAPE": SHAPE, "FIRST": 1}.items():
+        monkeypatch.setattr(search, name, value)
+    *times, kept = suites.RUN["search"](dataclasses.replace(TINY, trials=2))
     assert [time.mode for time in times] == [settings.TRIAL, settings.SAME_SIZE]
     assert (kept.mode, kept.unit) == (settings.KEPT, "bytes")
     assert all(seconds > 0 for time in times for (seconds,) in time.values.values())

@@ -7,7 +7,6 @@ import pytest
 from experiments import attentive_reader
 from experiments.attentive_reader import EVERYWHERE, SHAKESPEARE
 from experiments.harness.study import Arm
-from keras_norm.named_layers import batch_norms
 
 RNG = np.random.default_rng(0)
 PARTS = {"training": (None, np.array([2]))}
@@ -68,12 +67,3 @@ def test_padding_does_not_change_the_outputs(built, name):
     x = {part: padded(*rows, longest=n) for part, n in attentive_reader.LONGEST.items()}
     alone = {part: ids[1:] for part, ids in x.items()}
     np.testing.assert_allclose(model(x)[1], model(alone)[0], rtol=1e-4)
-
-
-@pytest.mark.parametrize(("name", "outside"), [("LSTM", 0), ("BN-LSTM", 0), (EVERYWHERE, 4)])
-def test_batch_norm_everywhere_normalizes_each_term_inside_a_tanh(built, name, outside):
-    norms = [norm for _, norm in batch_norms(built(name))]
-    outer = [norm for norm in norms if norm.moving_mean.shape == (attentive_reader.UNITS,)]
-    assert len(outer) == outside
-    assert all(np.unique(norm.gamma_initializer.value) == 0.1 for norm in outer)
-    assert len(norms) - outside == (0 if name == "LSTM" else 6)

@@ -51,14 +51,6 @@ def questions():
     return conversion.load(conversion.QUESTIONS, None)["training"][0]
 
 
-@pytest.mark.parametrize("model", [conversion.LN, conversion.RMS, conversion.BN])
-def test_a_converted_model_has_the_trained_weights(model):
-    lstm = trained()
-    weights = conversion.converted_weights(model, lstm, {})
-    for value in lstm.get_weights():
-        assert any(np.array_equal(value, w) for w in weights)
-
-
 def test_fitted_scales_are_those_of_the_unmasked_timesteps():
     lstm, x = trained(), questions()
     converted = keras_norm.convert(lstm, "layer", verbose=False)
@@ -96,23 +88,20 @@ def test_the_lstm_goes_on_as_if_its_training_had_not_paused():
 
 
 @pytest.mark.parametrize(
-    ("model", "epochs", "in_all"),
+    ("model", "epochs"),
     [
-        (conversion.LN, [range(2, 2), range(2, 3)], 0.6),
-        (conversion.ANEW, [range(0), range(0, 1), range(1, 3)], 0.9),
+        (conversion.LN, [range(2, 2), range(2, 3)]),
+        (conversion.ANEW, [range(0), range(0, 1), range(1, 3)]),
     ],
 )
-def test_a_model_that_is_trained_anew_has_as_many_epochs_in_all(model, epochs, in_all, monkeypatch):
+def test_a_model_that_is_trained_anew_has_as_many_epochs_in_all(model, epochs, monkeypatch):
     trained = []
     monkeypatch.setattr(
         conversion.Learner, "train", lambda self, parts, seed, epochs: trained.append(epochs)
     )
-    accuracies = iter([0.3, 0.6, 0.9])
-    monkeypatch.setattr(conversion.Learner, "accuracy", lambda *_: next(accuracies))
-    found = conversion.measure(Arm(conversion.QUESTIONS, model), 0)
+    monkeypatch.setattr(conversion.Learner, "accuracy", lambda *_: 0.5)
+    conversion.measure(Arm(conversion.QUESTIONS, model), 0)
     assert trained == [range(2), *epochs]  # the LSTM before it is converted, and the model
-    assert (found["accuracy_0"], found["accuracy_1"]) == (0.3, 0.6)
-    assert found["accuracy_in_all"] == in_all
 
 
 def test_accuracy_of_a_batch_norm_has_the_statistics_of_training_samples():

@@ -1,6 +1,5 @@
 """Digits are binarized once, the bound agrees with SciPy, and drawings survive encoding."""
 
-import matplotlib.figure
 import numpy as np
 import pytest
 import scipy.stats
@@ -40,16 +39,3 @@ def test_the_bound_is_the_nll_by_scipy_plus_the_kl():
     found = draw.score(outputs, targets)
     assert found["bound"] == pytest.approx(expected.mean(), rel=1e-5)
     assert found["kl"] == pytest.approx(outputs[:, -1].mean(), rel=1e-5)
-
-
-def test_drawn_digits_are_encoded_as_shades(small):
-    model = draw.build(draw.STUDY.arms[0], small)
-    made = draw.sample(model, small)
-    assert [len(text) for text in made] == [784] * draw.SHOWN
-    assert made == draw.sample(model, small)
-    axes = matplotlib.figure.Figure().subplots()
-    made[9] = "f" * 784
-    draw.draw(axes, made)
-    sheet = np.array(axes.images[0].get_array())
-    assert sheet.shape == (3 * 30, 8 * 30)
-    np.testing.assert_array_equal(sheet[31:59, 31:59], np.full((28, 28), 15))

@@ -34,17 +34,6 @@ def test_the_input_is_the_movement_before_the_target(folder):
     np.testing.assert_array_equal(targets[..., 3].argmax(axis=1), [2, 3])
 
 
-def test_movements_are_scaled_and_have_small_noise(folder):
-    _, targets = handwriting.load("", None, folder)["test"]
-    found = targets[targets[..., 4] == 1]
-    unit = (MOVEMENTS[:, :2] * found[:, :2]).sum() / np.square(found[:, :2]).sum()
-    assert unit == pytest.approx(MOVEMENTS[:, :2].std(), rel=0.01)
-    np.testing.assert_allclose(found[:, :2] * unit, MOVEMENTS[:, :2], atol=1.0)
-    np.testing.assert_array_equal(found[:, 2], MOVEMENTS[:, 2])
-    _, again = handwriting.load("", None, folder)["test"]
-    np.testing.assert_array_equal(targets, again)
-
-
 def test_the_nll_covers_only_unpadded_movements(folder):
     _, targets = handwriting.load("", None, folder)["test"]
     outputs = RNG.normal(size=(2, handwriting.LONGEST, 122)).astype("float32")
@@ -54,25 +43,3 @@ def test_the_nll_covers_only_unpadded_movements(folder):
     expected = [np.sum(nats[0, :3]), np.sum(nats[1, :4])]
     np.testing.assert_allclose(handwriting.nll(targets, outputs), expected, rtol=1e-5)
     assert handwriting.score(outputs, targets)["nll"] == pytest.approx(np.mean(expected))
-
-
-class Pen:
-    """A fake model that moves by (1, 2) and ends after a number of movements, or never."""
-
-    def __init__(self, length):
-        self.length = length
-
-    def predict_on_batch(self, drawn):
-        raw = np.zeros((*drawn.shape[:2], 8), "float32")
-        raw[..., 1:3], raw[..., 3:5] = (1.0, 2.0), -50
-        raw[..., 6], raw[..., 7] = 99.0, -99.0
-        if self.length:
-            raw[:, self.length - 1, 7] = 99.0
-        return raw
-
-
-@pytest.mark.parametrize(("length", "drawn"), [(3, 3), (None, handwriting.LONGEST)])
-def test_a_sample_ends_when_the_model_predicts_the_end_or_at_the_largest_length(length, drawn):
-    made = handwriting.sample(Pen(length), {})
-    assert len(made) == handwriting.SHOWN
-    assert all(drawing == [[100, 200, 1]] * drawn for drawing in made)

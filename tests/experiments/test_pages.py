@@ -105,12 +105,3 @@ def test_one_study_runs_by_name_and_the_pages_are_written(found, monkeypatch, tm
     assert ran == ["scales"]
     assert (tmp_path / "docs" / "experiments" / "index.md").is_file()
     assert (tmp_path / "docs" / "experiments" / "scales.md").is_file()
-
-
-def test_each_of_the_papers_six_figures_has_a_page_with_curves(found):
-    figures = [page for page in found.values() if page.study.figure]
-    assert sorted(page.study.figure.number for page in figures) == [1, 2, 3, 4, 5, 6]
-    for page in figures:
-        text = pages.render_study_page(page)
-        assert f"## Figure {page.study.figure.number} of Ba et al. 2016" in text
-        assert f"]({page.study.name}.png)" in text

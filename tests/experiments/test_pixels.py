@@ -42,22 +42,6 @@ def test_the_candidate_starts_with_the_identity_and_the_gates_orthogonally():
     assert np.abs(gates[0] - gates[1]).max() > 0.1
 
 
-@pytest.mark.parametrize(
-    ("task", "model", "noisy"),
-    [
-        (pixels.IN_ORDER, "BN-LSTM", True),
-        (pixels.IN_ORDER, "LN-LSTM", False),
-        (pixels.PERMUTED, "BN-LSTM", False),
-    ],
-)
-def test_only_the_bn_lstm_on_digits_in_order_starts_from_noise_in_training(task, model, noisy):
-    x = RNG.normal(size=(3, 9, 1)).astype("float32")
-    network = pixels.build(Arm(task, model), {})
-    first, second = (np.array(network(x, training=True)) for _ in range(2))
-    assert (np.abs(first - second).max() > 1e-4) == noisy
-    np.testing.assert_array_equal(network(x), network(x))
-
-
 def test_only_batch_norm_predicts_other_classes_in_training_mode():
     x = np.random.default_rng(0).normal(size=(256, 5, 1)).astype("float32")
     found = {}

@@ -5,9 +5,8 @@ import pytest
 
 from experiments import skip_thoughts
 from experiments.harness.study import Arm
-from experiments.skip_thoughts import END, PREDICTED, TEXT
+from experiments.skip_thoughts import PREDICTED, TEXT
 from tests.experiments import toy_study
-from tests.experiments.toy_study import SICK
 
 RNG = np.random.default_rng(0)
 
@@ -22,14 +21,6 @@ RNG = np.random.default_rng(0)
 )
 def test_words_are_split_as_in_the_penn_treebank(text, expected):
     assert skip_thoughts.words(text) == expected.split()
-
-
-def test_the_pairs_of_sick_are_read(tmp_path):
-    (tmp_path / "SICK.txt").write_text(SICK)
-    texts, ratings = skip_thoughts.read_pairs(tmp_path / "SICK.txt")
-    expected = ["a dog runs", "a cat sits", "two men", "no men"]
-    assert texts == [f"{text} {END}" for text in expected]
-    np.testing.assert_array_equal(ratings, [2.5, 4.0])
 
 
 @pytest.fixture

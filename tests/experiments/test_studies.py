@@ -22,6 +22,7 @@ from experiments import (
     noise,
     order_embeddings,
     pixels,
+    quantization,
     recurrences,
     scales,
     translation,
@@ -32,7 +33,7 @@ from experiments.harness import data, mnist, translation_pairs, translators
 from experiments.harness.results_file import ResultsFile
 from experiments.harness.run_scores import EPOCHS
 from experiments.harness.runs import chosen_runs, run_study
-from experiments.harness.study import Arm, Size
+from experiments.harness.study import Arm
 from tests.experiments import toy_study
 
 # One arm of each study: the one with the most features, or one without a norm that compiles fast.
@@ -205,16 +206,6 @@ def test_the_rare_class_has_its_share_of_the_samples(share, samples, nines):
     np.testing.assert_array_equal(classes[rows] == 9, labels == 1)
 
 
-def test_each_persons_gestures_are_in_one_part(folder):
-    parts = convolutional.load(convolutional.GESTURES, None, folder)
-    assert {name: len(y) for name, (_, y) in parts.items()} == {
-        "training": 12,
-        "validation": 24,
-        "test": 24,
-    }
-    assert isinstance(STUDIES["convolutional"].full, Size)
-
-
 def test_the_gap_is_the_test_nll_minus_the_training_nll():
     inputs = keras.Input((2,))
     model = keras.Model(inputs, keras.layers.Activation("linear")(inputs))
@@ -233,13 +224,6 @@ def test_the_sensors_of_waves_have_different_gains_and_offsets():
     assert (large > small).all()
 
 
-def test_the_sensors_of_amplitudes_share_the_amplitude_of_their_class():
-    x, classes = few_features.amplitudes(2000, RNG)
-    deviations = np.stack([x[classes == k].std(axis=(0, 1)) for k in range(4)])
-    sines = np.sqrt(deviations**2 - few_features.NOISE**2)  # without the noise
-    np.testing.assert_allclose(sines, np.outer(0.43 * 1.5 ** np.arange(4), [1] * 16), rtol=0.1)
-
-
 def test_derived_features_are_axes_length_and_differences():
     x = np.zeros((1, 3, 3))
     x[0, :2] = [[3, 4, 0], [0, 0, 2]]  # one timestep is padding
@@ -249,10 +233,10 @@ def test_derived_features_are_axes_length_and_differences():
     )
 
 
-def test_gestures_are_repeated_to_the_number_of_training_samples(folder, monkeypatch):
-    monkeypatch.setitem(few_features.COUNTS, "training", 30)
-    parts = few_features.load("gestures, 2 features", None, folder)
-    x, classes = parts["training"]
-    assert x.shape == (30, few_features.STEPS, 2)
-    np.testing.assert_array_equal(classes[:12], classes[12:24])
-    assert len(parts["test"][1]) == 24
+def test_an_unrolled_model_of_the_quantization_study_equals_the_looped_model(monkeypatch):
+    monkeypatch.delenv("KERAS_NORM_DATA", raising=False)
+    (task,) = quantization.tasks()  # without a data folder the only task is digits
+    model, unrolled = (quantization.build(task, "LN-GRU", unroll=u) for u in (False, True))
+    unrolled.set_weights(model.get_weights())
+    x = task.x_test[:3]
+    np.testing.assert_allclose(unrolled(x), model(x), rtol=0, atol=1e-5)

@@ -49,29 +49,6 @@ def test_bleu_uses_the_best_reference():
     assert translation.bleu(["e d c b a", "four three two one"], references) < 80
 
 
-def test_a_sentence_with_several_translations_occurs_once(monkeypatch):
-    made = {
-        "training": [("a b", "甲"), ("a b", "乙")] * 2,
-        "validation": [("a", "甲")],
-        "test": [("b", "丙"), ("c", "丙"), ("d", "丁")],
-    }
-    monkeypatch.setattr(translation_pairs, "read", lambda folder: [])
-    monkeypatch.setattr(translation_pairs, "split", lambda read: made)
-    (_, chinese), references = translation.load(translation_pairs.CHARACTERS, None, None)[
-        "translated"
-    ]
-    assert len(chinese) == 2
-    assert references.tolist() == [["b", "c"], ["d"]]
-
-
-def test_the_nats_exclude_padding():
-    outputs = np.full((2, 3, 4), 0.25)
-    targets = np.array(
-        [[1, 2, translation_pairs.PAD], [3, translation_pairs.PAD, translation_pairs.PAD]]
-    )
-    assert translation.score(outputs, targets)["nats"] == pytest.approx(3 * np.log(4) / 2)
-
-
 def test_the_loss_excludes_padding(model, parts):
     x, y = parts["test"]
     model.compile(loss=translation.loss)

@@ -51,15 +51,6 @@ def test_a_beam_of_width_one_equals_greedy_search():
     assert beam_search.beam(step, STATES, 20, width=1) == beam_search.greedy(step, STATES, 20)
 
 
-def test_greedy_search_takes_the_most_likely_token_each_time():
-    for number, sentence in enumerate(beam_search.greedy(step, STATES, LONGEST)):
-        last, states = START, {"past": np.array([number])}
-        for token in [*sentence, END][:LONGEST]:
-            found, states = step(np.array([last]), states)
-            assert token == found[0].argmax()
-            last = token
-
-
 def test_a_row_is_truncated_at_its_first_end():
     assert beam_search.cut(np.array([[5, 4, END, 5], [END, 4, 4, 4], [4, PAD, 5, 5]])) == [
         [5, 4],

@@ -56,11 +56,11 @@ def test_the_gradient_agrees_with_finite_differences():
     np.testing.assert_allclose(tape.gradient(nll, x), np.transpose(differences), atol=1e-6)
 
 
-@pytest.mark.parametrize("logit", [-90.0, -1.0, 0.0, 2.0, 90.0])
 @pytest.mark.parametrize("happens", [0, 1])
-def test_the_bernoulli_nll_agrees_with_scipy(logit, happens):
-    expected = -scipy.special.log_expit(logit if happens else -logit)
-    found = bernoulli_nll(np.float32(happens), np.float32(logit))
+def test_the_bernoulli_nll_agrees_with_scipy(happens):
+    logits = np.array([-90.0, -1.0, 0.0, 2.0, 90.0], "float32")
+    expected = -scipy.special.log_expit(logits if happens else -logits)
+    found = bernoulli_nll(np.full(5, happens, "float32"), logits)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-30)
 
 

@@ -1,7 +1,6 @@
 """Linear models find the classes and the ratings in vectors."""
 
 import numpy as np
-import pytest
 from sklearn.linear_model import LogisticRegression
 
 from experiments.harness import linear_probes
@@ -24,12 +23,6 @@ def test_the_relatedness_of_vectors_is_learned():
     found = linear_probes.relatedness((pairs[:400], ratings[:400]), (pairs[400:], ratings[400:]))
     assert min(found["r"], found["rho"]) > 0.9
     assert found["mse"] < 0.3
-    strangers = RNG.normal(size=(600, 2, 4))
-    none = linear_probes.relatedness(
-        (strangers[:400], ratings[:400]), (strangers[400:], ratings[400:])
-    )
-    assert abs(none["r"]) < 0.3
-    assert none["mse"] == pytest.approx(ratings[400:].var(), rel=0.2)
 
 
 def test_a_fractional_rating_is_the_weighted_mean_of_its_neighbors(monkeypatch):

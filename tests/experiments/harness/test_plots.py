@@ -24,11 +24,6 @@ def results(tmp_path):
     return results
 
 
-def test_the_curves_of_finished_runs_are_written(results, tmp_path):
-    plots.draw_curves(toy_study.STUDY, results, tmp_path / "made.png")
-    assert (tmp_path / "made.png").read_bytes()[:4] == b"\x89PNG"
-
-
 CURVES = (Curve("error", "rightness, %", -100, 100), Curve("error", "error", log=True))
 
 

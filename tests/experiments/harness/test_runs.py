@@ -69,13 +69,6 @@ def test_after_trials_only_the_best_rate_continues(ran):
     assert Recorder.ran == []
 
 
-def test_a_finished_run_is_not_repeated(ran):
-    ran()
-    Recorder.ran.clear()
-    ran()
-    assert Recorder.ran == []
-
-
 def test_a_rate_with_a_validation_score_of_nan_is_not_chosen(ran, tmp_path):
     results = ResultsFile(tmp_path / "made.json", toy_study.STUDY, toy_study.SIZE)
     arm = toy_study.STUDY.arms[0]

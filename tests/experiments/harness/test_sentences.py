@@ -33,14 +33,6 @@ def test_the_tokens_come_from_the_training_sentences(tokens, expected):
     assert sentences.tokenizer_of(TEXTS, tokens, 100).encode("Who it XYZ").tokens == expected
 
 
-def test_shorter_sentences_are_padded_on_the_right():
-    ids = sentences.encode(sentences.tokenizer_of(TEXTS, "words", 100), [*TEXTS, "XYZ", ""])
-    assert ids.shape == (5, 4)
-    np.testing.assert_array_equal((ids > 0).sum(axis=1), [4, 2, 4, 1, 0])
-    assert ids[1, :2].all()
-    assert ids[3, 0] == 1
-
-
 def test_the_vocabulary_comes_from_the_used_training_sentences(folder):
     corpus = sentences.prepare("SST", folder, "words", 100, training=5)
     first = {part: ids[:, 0] for part, (ids, _) in corpus.parts.items()}

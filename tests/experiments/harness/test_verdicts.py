@@ -15,12 +15,19 @@ SEEDS = 5
 SIZE = dataclasses.replace(toy_study.SIZE, seeds=SEEDS, rates=(1e-3,))
 
 
-def decide(tmp_path, none, bn, question=toy_study.QUESTION, study=toy_study.STUDY):
+def with_work(**options):
+    """Return the study with other options of its work."""
+    work = dataclasses.replace(toy_study.STUDY.work, **options)
+    return dataclasses.replace(toy_study.STUDY, work=work)
+
+
+def decide(tmp_path, none, bn, question=toy_study.QUESTION, study=toy_study.STUDY, ended=""):
+    """Decide a question from the errors of the runs of both models."""
     results = ResultsFile(tmp_path / "made.json", study, SIZE)
     for model, errors in (("none", none), ("BN", bn)):
         for seed, error in enumerate(errors):
             run = Run(toy_study.STUDY.arm("line", model), 1e-3, seed)
-            results.add(run, toy_study.entry(error))
+            results.add(run, toy_study.entry(error) | ({"ended": ended} if ended else {}))
     return verdicts.decide(study, SIZE, results, question)
 
 
@@ -46,33 +53,21 @@ def test_an_open_question_says_how_many_seeds_would_decide(tmp_path):
     assert verdict.missing == f"about {needed} seeds would decide"
 
 
-def stopped(tmp_path, none, bn, ended):
-    """Return results in which each run has an error and a reason why it ended."""
-    results = ResultsFile(tmp_path / "made.json", toy_study.STUDY, SIZE)
-    for model, errors in (("none", none), ("BN", bn)):
-        for seed, error in enumerate(errors):
-            run = Run(toy_study.STUDY.arm("line", model), 1e-3, seed)
-            results.add(run, toy_study.entry(error) | {"ended": ended(model, seed)})
-    return results
-
-
 @pytest.mark.parametrize(("limit", "holds"), [("rounds", None), ("hour", True)])
 def test_final_scores_of_runs_stopped_by_the_limit_on_rounds_decide_nothing(tmp_path, limit, holds):
-    results = stopped(tmp_path, [2.0] * SEEDS, [1.0] * SEEDS, lambda *_: limit)
-    verdict = verdicts.decide(toy_study.STUDY, SIZE, results, toy_study.QUESTION)
+    errors = [2.0] * SEEDS, [1.0] * SEEDS
+    verdict = decide(tmp_path / "error", *errors, ended=limit)
     assert verdict.holds is holds
     assert verdict.missing == ("" if holds else "10 longer runs would decide")
     speed = dataclasses.replace(toy_study.QUESTION, score="epochs", threshold=-0.1)
-    work = dataclasses.replace(toy_study.STUDY.work, level=2.0)  # reached in the first round
-    study = dataclasses.replace(toy_study.STUDY, work=work)
-    assert verdicts.decide(study, SIZE, results, speed).holds
+    reached = with_work(level=2.0)  # in the first round
+    assert decide(tmp_path / "speed", *errors, speed, reached, limit).holds
 
 
 def test_a_run_that_never_reached_the_level_decides_nothing(tmp_path):
-    work = dataclasses.replace(toy_study.STUDY.work, level=1.5)
-    study = dataclasses.replace(toy_study.STUDY, work=work)
     speed = dataclasses.replace(toy_study.QUESTION, score="epochs")
-    verdict = decide(tmp_path, [1.9, 1.9, 1.0, 1.0, 1.0], [1.0] * SEEDS, speed, study)
+    errors = [1.9, 1.9, 1.0, 1.0, 1.0], [1.0] * SEEDS
+    verdict = decide(tmp_path, *errors, speed, with_work(level=1.5))
     assert (verdict.detailed_answer, verdict.effect) == ("not decided", "")
     assert verdict.missing == (
         "none reached the level in 3 of 5 runs, BN reached the level in 5 of 5 runs: other "
@@ -81,9 +76,7 @@ def test_a_run_that_never_reached_the_level_decides_nothing(tmp_path):
 
 
 def test_runs_that_have_not_learned_decide_nothing(tmp_path):
-    work = dataclasses.replace(toy_study.STUDY.work, learned=1.5)
-    study = dataclasses.replace(toy_study.STUDY, work=work)
-    verdict = decide(tmp_path, [1.9] * SEEDS, [1.0] * SEEDS, study=study)
+    verdict = decide(tmp_path, [1.9] * SEEDS, [1.0] * SEEDS, study=with_work(learned=1.5))
     assert verdict.detailed_answer == "not decided"
     assert verdict.missing.startswith("none learned in 0 of 5 runs, BN learned in 5 of 5 runs:")
 
