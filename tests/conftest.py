@@ -32,6 +32,14 @@ OPTIMIZED = (
     "tests.test_keras_internals",
 )
 
+# Modules that do not compile recurrences.
+WITHOUT_XLA = (
+    "tests.conversion",
+    "tests.experiments",
+    "tests.recalibration",
+    "tests.test_recalibrate",
+)
+
 # Folders whose tests `make test` leaves out, as it leaves out each test with the marker "slow".
 SLOW_FOLDERS = [
     pathlib.Path(__file__).with_name(name)
@@ -140,14 +148,12 @@ def unoptimized_graphs(request):
 
 @pytest.fixture(scope="module", autouse=True)
 def uncompiled_loops(request):
-    """Run recurrences without XLA in the tests of studies and of recalibration.
+    """Run recurrences without XLA in the tests of studies, conversions and recalibration.
 
     The tests of recurrences choose for themselves. The tests of `check` use XLA, because `check`
     would report an error of the substitute as a finding, and the test would pass.
     """
-    if request.module.__name__.startswith(
-        ("tests.experiments", "tests.recalibration", "tests.test_recalibrate")
-    ):
+    if request.module.__name__.startswith(WITHOUT_XLA):
         with pytest.MonkeyPatch.context() as patch:
             without_xla.trace(patch)
             yield

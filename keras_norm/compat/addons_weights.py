@@ -10,9 +10,8 @@ import numpy as np
 from keras_norm.compat.equations import (
     describe,
     require_built,
+    require_carried_norms,
     require_known_class,
-    require_layer_norms,
-    require_options,
 )
 from keras_norm.compat.keras2_weights import HDF5, NamedWeight, read_keras2_weights
 from keras_norm.compat.named_weights import Assignment, assign_weights
@@ -74,11 +73,8 @@ def load_addons_weights(
     # Two layers of Keras 2 may have one name.
     names = [f"{name} ({k})" if names.count(name) > 1 else name for k, name in enumerate(names)]
     entries = {name: weight.value for name, weight in zip(names, old, strict=True)}
-    assignments = [
-        Assignment(variable, {name: tuple(variable.shape)})
-        for name, variable in zip(names, variables, strict=True)
-    ]
-    assign_weights(assignments, entries, "TensorFlow Addons")
+    assignments = map(Assignment.of_entry, variables, names)
+    assign_weights(list(assignments), entries, "TensorFlow Addons")
 
 
 def _require_same_equations(layer: keras.layers.Layer, epsilon: float) -> None:
@@ -92,15 +88,9 @@ def _require_same_equations(layer: keras.layers.Layer, epsilon: float) -> None:
             "The layer must contain a NormLSTM or a NormLSTMCell, and no other cell with norms. "
             f"Received: {describe(received[0])}."
         )
-    advice = (
-        f"Create the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
-        "normalize_carry=True), or pass the norm_epsilon of the old cell as epsilon"
-    )
-    norms = {"epsilon": epsilon, "center": True, "scale": True}
     for cell in lstms:
         require_known_class(cell)
-        require_layer_norms(cell, norms, SOURCE, advice)
-        require_options(cell, {"normalize_carry": True}, SOURCE, advice)
+        require_carried_norms(cell, epsilon, {}, SOURCE, "the norm_epsilon of the old cell")
 
 
 def _list_variables(layer: keras.layers.Layer, is_hdf5: bool = False) -> list[keras.Variable]:

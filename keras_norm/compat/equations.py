@@ -120,26 +120,52 @@ def require_last_axes(layer: keras.layers.Layer, source: str) -> None:
 
 
 def require_layer_norms(
-    cell: keras.layers.Layer, options: Mapping[str, object], source: str, advice: str
+    cell: keras.layers.Layer,
+    norms: Mapping[str, object],
+    options: Mapping[str, object],
+    source: str,
+    advice: str,
 ) -> None:
-    """Raise a ValueError if not all slots of a cell have a LayerNormalization with the options.
+    """Raise a ValueError if a cell has another norm or another option than a LayerNorm cell.
 
     Args:
         cell: a built cell.
-        options: values by the names of arguments of `LayerNormalization`, such as `epsilon`.
+        norms: options of the `LayerNormalization` in every slot, such as `epsilon`.
+        options: options of the cell, such as `normalize_carry`.
         source: the cell of the other library, such as "tfa.rnn.LayerNormLSTMCell".
         advice: the layer to create.
     """
-    norms = cell.slot_layers() if isinstance(cell, NormCell) else {}
+    layers = cell.slot_layers() if isinstance(cell, NormCell) else {}
     slots = cell.SLOTS if isinstance(cell, NormCell) else ["any slot"]
-    wrong = [slot for slot in slots if not isinstance(norms.get(slot), LayerNormalization)]
+    wrong = [slot for slot in slots if not isinstance(layers.get(slot), LayerNormalization)]
     if wrong:
         raise ValueError(
             f"{source} has a LayerNormalization in every slot. Received {describe(cell)} without "
             f"it in {', '.join(wrong)}. {advice}."
         )
-    for norm in norms.values():
-        require_options(norm, {**LAYER_NORM, **options}, source, advice)
+    for norm in layers.values():
+        require_options(norm, {**LAYER_NORM, **norms}, source, advice)
+    require_options(cell, options, source, advice)
+
+
+def require_carried_norms(
+    cell: keras.layers.Layer, epsilon: float, options: Mapping[str, object], source: str, name: str
+) -> None:
+    """Raise a ValueError if a cell is not an LSTM that carries the normalized c.
+
+    Args:
+        cell: a built cell.
+        epsilon: epsilon of the norms.
+        options: further options of the cell.
+        source: the cell of the other library.
+        name: the epsilon in the other library, such as "the eps of the module".
+    """
+    advice = (
+        f"Create the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
+        f"normalize_carry=True), or pass {name} as epsilon"
+    )
+    norms = {"epsilon": epsilon, "center": True, "scale": True}
+    require_layer_norms(cell, norms, {**options, "normalize_carry": True}, source, advice)
 
 
 def require_bias(has_bias: bool, layer: keras.layers.Layer, source: str) -> None:

@@ -162,7 +162,7 @@ def _layer_assignments(
     for module, default in norms:
         _require_norm(scope, layer, entries, module, default if epsilon is None else epsilon)
     return [
-        Assignment(variable, {f"{scope}{NAMES[variable.name]}": tuple(variable.shape)})
+        Assignment.of_entry(variable, f"{scope}{NAMES[variable.name]}")
         for variable in layer.weights
         if variable.name in NAMES
     ]

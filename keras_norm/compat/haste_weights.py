@@ -1,9 +1,6 @@
 """Load weights of haste's LayerNormLSTM."""
 
-import functools
-
 import keras
-import numpy as np
 
 from keras_norm.compat.equations import (
     recurrent_cell,
@@ -74,8 +71,7 @@ def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str 
         )
     require_forward(layer)
     cell = recurrent_cell(layer)
-    require_layer_norms(cell, {"epsilon": EPSILON, "scale": True}, SOURCE, ADVICE)
-    require_options(cell, OPTIONS, SOURCE, ADVICE)
+    require_layer_norms(cell, {"epsilon": EPSILON, "scale": True}, OPTIONS, SOURCE, ADVICE)
     require_options(cell.state_norm, {"center": True}, SOURCE, ADVICE)
     require_bias(True, cell, SOURCE)
     assign_weights(_assignments(cell, path), entries, SOURCE)
@@ -87,14 +83,12 @@ def _assignments(cell: NormCell, path: str) -> list[Assignment]:
 
     found = []
     for name in ("kernel", "recurrent_kernel", "bias"):
-        variable = getattr(cell, name)
-        found.append(Assignment(variable, {path + name: tuple(variable.shape)}, gates))
+        found.append(Assignment.of_entry(getattr(cell, name), path + name, gates))
     for row, norm in enumerate((cell.kernel_norm, cell.recurrent_norm)):
         gammas = {f"{path}gamma": (2, *norm.gamma.shape)}
         found.append(Assignment(norm.gamma, gammas, lambda entry, row=row: gates(entry[row])))
         if norm.beta is not None:
-            found.append(Assignment(norm.beta, {}, functools.partial(np.zeros, norm.beta.shape)))
-    norm, sizes = cell.state_norm, (cell.units,)
-    found.append(Assignment(norm.gamma, {f"{path}gamma_h": sizes}))
-    found.append(Assignment(norm.beta, {f"{path}beta_h": sizes}))
+            found.append(Assignment.zeros(norm.beta))
+    found.append(Assignment.of_entry(cell.state_norm.gamma, f"{path}gamma_h"))
+    found.append(Assignment.of_entry(cell.state_norm.beta, f"{path}beta_h"))
     return found

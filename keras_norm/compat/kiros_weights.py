@@ -103,16 +103,16 @@ def _require_norms(cell: keras.layers.Layer) -> None:
         slot: "biased" if slot in KERNEL_SLOTS else "norm"
         for slot in (NormLSTMCell if lstm else NormGRUCell).SLOTS
     }
-    norms = ", ".join(f"'{slot}': {norm}" for slot, norm in slots.items())
+    listed = ", ".join(f"'{slot}': {norm}" for slot, norm in slots.items())
     advice = (
-        f"Create the layer as {'NormLSTM' if lstm else 'NormGRU'}(units, {{{norms}}}) with "
+        f"Create the layer as {'NormLSTM' if lstm else 'NormGRU'}(units, {{{listed}}}) with "
         f"biased=keras_norm.compat.BiasedLayerNormalization(epsilon={EPSILON}) and "
         f"norm=keras_norm.LayerNormalization(epsilon={EPSILON})"
     )
     if not isinstance(cell, NormCell):
         raise ValueError(f"The weights have norms, and {describe(cell)} has none. {advice}.")
-    require_options(cell, {"norm_form": "separate", "normalize_carry": False}, SOURCE, advice)
-    require_layer_norms(cell, {"epsilon": EPSILON, "center": True, "scale": True}, SOURCE, advice)
+    norms = {"epsilon": EPSILON, "center": True, "scale": True}
+    require_layer_norms(cell, norms, {"normalize_carry": False}, SOURCE, advice)
     for slot, norm in cell.slot_layers().items():
         if isinstance(norm, BiasedLayerNormalization) != (slots[slot] == "biased"):
             raise ValueError(
@@ -155,12 +155,11 @@ def _assignments(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> Iter
     if lstm:
         yield Assignment(cell.bias, arrays("b"), join)
     elif cell.bias is not None:
-        yield Assignment(cell.bias, {}, lambda: np.zeros(3 * n))
-    yield Assignment(cell.kernel_norm.bias, {f"{prefix}b": (widths[""],)}, reordered)
+        yield Assignment.zeros(cell.bias)
+    yield Assignment.of_entry(cell.kernel_norm.bias, f"{prefix}b", reordered)
     if not lstm:
-        yield Assignment(cell.kernel_candidate_norm.bias, {f"{prefix}bx": (n,)})
+        yield Assignment.of_entry(cell.kernel_candidate_norm.bias, f"{prefix}bx")
     for number, (slot, norm) in enumerate(cell.slot_layers().items(), 1):
         value = reordered if slot in ("kernel_norm", "recurrent_norm") else np.asarray
         for letter, variable in (("s", norm.gamma), ("b", norm.beta)):
-            sizes = tuple(variable.shape)
-            yield Assignment(variable, {f"{prefix}{letter}{number}": sizes}, value)
+            yield Assignment.of_entry(variable, f"{prefix}{letter}{number}", value)

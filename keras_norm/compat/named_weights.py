@@ -35,6 +35,18 @@ class Assignment:
     entries: Mapping[str, Sizes]
     value: Callable[..., Array] = lambda entry: entry
 
+    @classmethod
+    def of_entry(
+        cls, variable: keras.Variable, name: str, value: Callable[..., Array] = lambda entry: entry
+    ) -> "Assignment":
+        """Create the assignment of one entry with the shape of the variable."""
+        return cls(variable, {name: tuple(variable.shape)}, value)
+
+    @classmethod
+    def zeros(cls, variable: keras.Variable) -> "Assignment":
+        """Create the assignment of zeros, for a variable that the other library does not have."""
+        return cls(variable, {}, lambda: np.zeros(variable.shape))
+
 
 def reorder(weights: Array, order: Sequence[int], axis: int = 0) -> Array:
     """Reorder the blocks of gates in a weight.

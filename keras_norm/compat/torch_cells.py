@@ -11,7 +11,7 @@ from keras_norm.compat.equations import (
     directions,
     recurrent_cell,
     require_bias,
-    require_layer_norms,
+    require_carried_norms,
     require_options,
 )
 from keras_norm.compat.named_weights import Assignment, reorder
@@ -216,19 +216,12 @@ def _layer_norm_cell(
     cell: keras.layers.Layer, parameters: Parameters, epsilon: float
 ) -> list[Assignment]:
     source = "The LayerNormLSTMCell of TorchScript and NeMo"
-    advice = (
-        f"Create the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
-        "normalize_carry=True), or pass the eps of the module as epsilon"
-    )
-    require_layer_norms(cell, {"epsilon": epsilon, "center": True, "scale": True}, source, advice)
-    options = {**GATES, "normalize_carry": True}
-    require_options(cell, options, source, advice)
+    require_carried_norms(cell, epsilon, GATES, source, "the eps of the module")
     assignments = _kernels(cell, parameters, EQUATIONS[keras.layers.LSTMCell].order)
     if cell.bias is not None:
-        assignments.append(Assignment(cell.bias, {}, lambda: np.zeros(cell.bias.shape)))
+        assignments.append(Assignment.zeros(cell.bias))
     for slot, name in LAYER_NORMS.items():
         norm = cell.slot_layers()[slot]
-        sizes = tuple(norm.gamma.shape)
-        assignments.append(Assignment(norm.gamma, {parameters[f"{name}.weight"]: sizes}))
-        assignments.append(Assignment(norm.beta, {parameters[f"{name}.bias"]: sizes}))
+        assignments.append(Assignment.of_entry(norm.gamma, parameters[f"{name}.weight"]))
+        assignments.append(Assignment.of_entry(norm.beta, parameters[f"{name}.bias"]))
     return assignments

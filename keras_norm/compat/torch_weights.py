@@ -158,10 +158,10 @@ def _assign_module(layers: Layers, module: Module) -> list[Assignment]:
 
 
 def _assignment(variable: keras.Variable, module: Module) -> Assignment:
-    name, shape = module.path + NAMES[variable.name], tuple(variable.shape)
+    name = module.path + NAMES[variable.name]
     if variable.name == "kernel":
-        return Assignment(variable, {name: shape[::-1]}, np.transpose)
-    return Assignment(variable, {name: shape})
+        return Assignment(variable, {name: tuple(variable.shape)[::-1]}, np.transpose)
+    return Assignment.of_entry(variable, name)
 
 
 def _require_module(layer: keras.layers.Layer, module: Module, name: str, options: Config) -> None:

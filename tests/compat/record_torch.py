@@ -60,31 +60,34 @@ def haste():
     return load_module("haste", HASTE / "__init__.py", **stub("haste_pytorch_lib"))
 
 
-class Unrolled(nn.Module):
-    """A cell that is called at each timestep."""
+def unrolled(cell):
+    """Return a function that calls a cell at each timestep."""
 
-    def __init__(self, cell):
-        super().__init__()
-        self.cell = cell
-
-    def forward(self, x):
+    def run(x):
         states, outputs = None, []
         for x_t in x.unbind(1):
-            states = self.cell(x_t, states)
+            states = cell(x_t, states)
             outputs.append(states[0] if isinstance(states, tuple) else states)
         return torch.stack(outputs, 1)
 
+    return run
 
-class TimeFirst(nn.Module):
-    """A module that takes (time, batch, features) and states, called on (batch, time, features)."""
 
-    def __init__(self, module, states):
-        super().__init__()
-        self.module = module
-        self.states = states
+def time_first(module, count=None):
+    """Return a function that calls a module on (time, batch, features) and zero states."""
+    pair = (torch.zeros(BATCH, UNITS),) * 2
+    states = pair if count is None else [pair] * count
+    return lambda x: module(x.transpose(0, 1), states)[0].transpose(0, 1)
 
-    def forward(self, x):
-        return self.module(x.transpose(0, 1), self.states)[0].transpose(0, 1)
+
+def outputs(module):
+    """Return a function that returns the output sequence of a recurrent module."""
+    return lambda x: module(x)[0]
+
+
+def transposed(module):
+    """Return nn.BatchNorm1d on (batch, time, features); PyTorch has the features at axis 1."""
+    return lambda x: module(x.transpose(1, 2)).transpose(1, 2)
 
 
 class Directions(nn.Module):
@@ -98,28 +101,6 @@ class Directions(nn.Module):
         forward, backward = self.directions
         y, z = forward(x, states[0])[0], backward(x.flip(0), states[1])[0].flip(0)
         return torch.cat([y, z], -1), states
-
-
-class Outputs(nn.Module):
-    """A recurrent module that returns only its output sequence."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, x):
-        return self.module(x)[0]
-
-
-class Transposed(nn.Module):
-    """nn.BatchNorm1d on (batch, time, features); PyTorch has the features at axis 1."""
-
-    def __init__(self, module):
-        super().__init__()
-        self.module = module
-
-    def forward(self, x):
-        return self.module(x.transpose(1, 2)).transpose(1, 2)
 
 
 class Tagger(nn.Module):
@@ -137,12 +118,7 @@ class Tagger(nn.Module):
 
     def forward(self, ids):
         y = self.norm(self.encoder["lstm"](self.embedding(ids))[0])
-        return self.head(Transposed(self.batch_norm)(y))
-
-
-def states(count=1):
-    zeros = torch.zeros(BATCH, UNITS)
-    return [(zeros, zeros)] * count
+        return self.head(transposed(self.batch_norm)(y))
 
 
 def cases():
@@ -154,26 +130,26 @@ def cases():
 
     for name, cls in (("lstm", nn.LSTM), ("gru", nn.GRU), ("rnn", nn.RNN)):
         options = {"batch_first": True}
-        add(name, cls(FEATURES, UNITS, **options), Outputs)
-        add(f"{name}_no_bias", cls(FEATURES, UNITS, bias=False, **options), Outputs)
+        add(name, cls(FEATURES, UNITS, **options), outputs)
+        add(f"{name}_no_bias", cls(FEATURES, UNITS, bias=False, **options), outputs)
         options |= {"num_layers": 2}
-        add(f"{name}_stacked", cls(FEATURES, UNITS, **options), Outputs)
-        add(f"{name}_bidirectional", cls(FEATURES, UNITS, bidirectional=True, **options), Outputs)
+        add(f"{name}_stacked", cls(FEATURES, UNITS, **options), outputs)
+        add(f"{name}_bidirectional", cls(FEATURES, UNITS, bidirectional=True, **options), outputs)
     relu = nn.RNN(FEATURES, UNITS, nonlinearity="relu", batch_first=True)
-    add("rnn_relu", relu, Outputs)
+    add("rnn_relu", relu, outputs)
     for name, cls in (("lstm", nn.LSTMCell), ("gru", nn.GRUCell), ("rnn", nn.RNNCell)):
-        add(f"{name}_cell", cls(FEATURES, UNITS), Unrolled)
+        add(f"{name}_cell", cls(FEATURES, UNITS), unrolled)
     add("layer_norm", nn.LayerNorm(FEATURES))
-    add("batch_norm", nn.BatchNorm1d(FEATURES), Transposed)
+    add("batch_norm", nn.BatchNorm1d(FEATURES), transposed)
     add("linear", nn.Linear(FEATURES, UNITS))
     rnn = nemo()
     stacked = rnn.ln_lstm(FEATURES, UNITS, 2, None, 1.0, None)
-    add("nemo", stacked, lambda module: TimeFirst(module, states(2)))
+    add("nemo", stacked, lambda module: time_first(module, 2))
     layer = rnn.LSTMLayer(rnn.LayerNormLSTMCell, FEATURES, UNITS, 1.0)
-    add("torchscript", layer, lambda module: TimeFirst(module, states()[0]))
+    add("torchscript", layer, time_first)
     layers = [rnn.LSTMLayer(rnn.LayerNormLSTMCell, FEATURES, UNITS, 1.0) for _ in range(2)]
-    add("torchscript_bidirectional", Directions(layers), lambda m: TimeFirst(m, states(2)))
-    add("haste", haste().LayerNormLSTM(FEATURES, UNITS, batch_first=True), Outputs)
+    add("torchscript_bidirectional", Directions(layers), lambda module: time_first(module, 2))
+    add("haste", haste().LayerNormLSTM(FEATURES, UNITS, batch_first=True), outputs)
     add("tagger", Tagger())
     return found
 
@@ -207,7 +183,8 @@ def main():
         if case == "tagger":
             x = RNG.integers(0, WORDS, (BATCH, TIME))
         with torch.no_grad():
-            y = called.eval()(torch.tensor(x)).numpy()
+            module.eval()
+            y = called(torch.tensor(x)).numpy()
         state = {f"state/{name}": t.numpy() for name, t in module.state_dict().items()}
         arrays |= {f"{case}/{key}": a for key, a in {"x": x, "y": y, **state}.items()}
     packages = ("torch", "nemo_toolkit", "numpy")

@@ -215,16 +215,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for n, entry in signature.inputs.items()
             if n in columns
         }
-        outputs = self.store.predict(folder, name, arrays)
-        texts = {n: _text(array, signature.outputs[n].dtype) for n, array in outputs.items()}
+        outputs = {n: a.tolist() for n, a in self.store.predict(folder, name, arrays).items()}
         if not rows:
-            return _object("outputs", _only(texts))
-        batch = len(next(iter(outputs.values())))
-        lines = [
-            _only({n: _text(array[k], signature.outputs[n].dtype) for n, array in outputs.items()})
-            for k in range(batch)
-        ]
-        return _object("predictions", "[" + ", ".join(lines) + "\n    ]")
+            return json.dumps({"outputs": _only(outputs)}, indent=4)
+        batch = zip(*outputs.values(), strict=True)
+        predictions = [_only(dict(zip(outputs, row, strict=True))) for row in batch]
+        return json.dumps({"predictions": predictions}, indent=4)
+
+
+def _only(values):
+    """Return values by name; a single value has no name."""
+    return next(iter(values.values())) if len(values) == 1 else values
 
 
 def _columns(instances):
@@ -250,33 +251,6 @@ def _tensor(value, dtype):
         text = f"JSON Value: {value} is not of expected type: {dtype.name}"
         raise ServingError(StatusCode.INVALID_ARGUMENT, text)
     return array if dtype == tf.string else array.astype(dtype.as_numpy_dtype)
-
-
-def _text(array, dtype):
-    """Format an array as TensorFlow Serving does."""
-    if array.ndim:
-        return "[" + ", ".join(_text(item, dtype) for item in array) + "]"
-    if array.dtype.kind != "f":
-        return json.dumps(array.item())
-    value = float(array)
-    if not np.isfinite(value):
-        return json.dumps(value)
-    short = f"{value:.6g}"
-    digits = 9 if tf.dtypes.as_dtype(dtype) == tf.float32 else 17
-    text = short if array.dtype.type(short) == array else f"{value:.{digits}g}"
-    return text if "." in text or "e" in text else text + ".0"
-
-
-def _only(texts):
-    """Format values by name; a single value has no name."""
-    if len(texts) == 1:
-        return next(iter(texts.values()))
-    inner = ",\n".join(f'        "{name}": {text}' for name, text in texts.items())
-    return "{\n" + inner + "\n    }"
-
-
-def _object(key, text):
-    return f'{{\n    "{key}": {text}\n}}'
 
 
 @contextlib.contextmanager

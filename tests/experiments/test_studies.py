@@ -176,12 +176,6 @@ def test_whitened_features_are_uncorrelated():
     np.testing.assert_allclose(np.cov(y.T, bias=True), np.eye(4), atol=1e-2)
 
 
-def test_whitening_uses_moving_averages_at_inference():
-    layer = covariate_shift.Whitening(0.0)
-    x = RNG.normal(3.0, size=(200, 4)).astype("float32")
-    np.testing.assert_allclose(layer(x, training=True), layer(x), atol=1e-5)
-
-
 def test_the_target_of_addition_is_the_sum_of_the_marked_numbers():
     x, y = lengths.sequences(lengths.ADDITION, 12, 5, RNG)
     numbers, marks = x[..., 0], x[..., 1]
