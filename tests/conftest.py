@@ -56,7 +56,6 @@ FIRST = (
     "test_docs",
     "test_all_runtimes",
     "test_backends",
-    "test_backend_gradients",
     "test_interrupted",
 )
 

@@ -1,9 +1,7 @@
-"""Recalibration and conversion on JAX and PyTorch.
+"""Layers, `recalibrate` and `convert` on JAX and PyTorch give the results of TensorFlow.
 
-tests/rnn/core/test_backend_gradients.py trains layers on these backends.
+One process for each backend runs all comparisons of `compare_on_backend`.
 """
-
-import pathlib
 
 import keras
 import numpy as np
@@ -11,88 +9,41 @@ import pytest
 
 import keras_norm
 from tests.backend_process import run_on_backend
+from tests.rnn.core.extensions import model_layers
 
 pytestmark = pytest.mark.slow
 
-RECALIBRATE = """
-data = dict(np.load(f"{folder}/data.npz"))
-model = keras.saving.load_model(f"{folder}/model.keras")
-assert keras_norm.recalibrate(model, data) == 2
-expected = dict(np.load(f"{folder}/expected.npz"))
-for i, weight in enumerate(model.weights):
-    value = expected[f"arr_{i}"]
-    weight_value = keras.ops.convert_to_numpy(weight)
-    np.testing.assert_allclose(weight_value, value, rtol=1e-5, atol=1e-5, err_msg=weight.path)
 
-# In keras.layers.RNN with unroll=False, JAX loses the assignments of a cell; Keras' fit fails too.
-for unroll in (False, True):
-    rnn = keras.layers.RNN(keras_norm.BatchNormSimpleRNNCell(2, max_timesteps=2), unroll=unroll)
-    model = keras.Sequential([keras.Input((2, 3)), rnn])
-    try:
-        assert keras_norm.recalibrate(model, data["sequences"][:, :2]) == 2
-        assert unroll or keras.backend.backend() != "jax"
-    except ValueError as error:
-        assert not unroll and keras.backend.backend() == "jax", error
-        assert "Set unroll=True, use a layer such as BatchNormLSTM" in str(error), error
-cell = rnn.cell
-kernel, mean, variance = map(
-    keras.ops.convert_to_numpy,
-    (cell.kernel, cell.kernel_norm.moving_mean, cell.kernel_norm.moving_variance),
-)
-x = data["sequences"][:, :2].astype("float64") @ kernel.astype("float64")
-np.testing.assert_allclose(mean, x.mean(axis=0), rtol=1e-4, atol=1e-5)
-np.testing.assert_allclose(variance, x.var(axis=0), rtol=1e-4)
-"""
-
-
-CONVERT = """
-lstm = keras.layers.LSTM(3, kernel_initializer="zeros", recurrent_initializer="zeros")
-model = keras.Sequential([keras.Input((4, 2)), lstm, keras.layers.Dense(1)])
-x = np.random.default_rng(0).normal(size=(8, 4, 2))
-model.compile("sgd", "mse")
-before = model.predict(x, verbose=0)
-converted = keras_norm.convert(model, None, verbose=False)
-np.testing.assert_allclose(converted.predict(x, verbose=0), before, rtol=0, atol=1e-6)
-# On JAX `fit` deletes the buffers of the variables. The models must not share buffers.
-converted.fit(x, np.ones((8, 1)), verbose=0)
-np.testing.assert_array_equal(model.predict(x, verbose=0), before)
-"""
-
-
-# Each program prints its traceback, or an empty line.
-RUN = """
-import json, sys, traceback
-import numpy as np, keras
-import keras_norm
-errors = []
-for program in sys.argv[2:]:
-    try:
-        exec(program, globals() | {"folder": sys.argv[1]})
-        errors.append("")
-    except Exception:
-        errors.append(traceback.format_exc())
-print(json.dumps(errors))
-"""
+@pytest.fixture(scope="module", params=["jax", "torch"])
+def backend(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Return the folder of the files that the programs read and write."""
-    return tmp_path_factory.mktemp("backend")
+def folder(backend, tmp_path_factory):
+    return tmp_path_factory.mktemp(backend)
 
 
-@pytest.fixture(scope="module", params=["jax", "torch"])
-def errors(request: pytest.FixtureRequest, folder: pathlib.Path) -> dict[str, str]:
-    """Run all programs in one process on another backend; return their tracebacks."""
-    backend = request.param
-    recalibrate_on_tensorflow(folder)
-    programs = {"recalibrate": RECALIBRATE, "convert": CONVERT}
-    found = run_on_backend(backend, "-c", RUN, folder, *programs.values())
-    return dict(zip(programs, found, strict=True))
+@pytest.fixture(scope="module")
+def errors(backend, folder):
+    """Run all comparisons; return a dict from comparisons to tracebacks."""
+    train_and_save(folder)
+    recalibrate_and_save(folder)
+    return run_on_backend(backend, "-m", "tests.compare_on_backend", folder)
 
 
-def recalibrate_on_tensorflow(folder: pathlib.Path) -> None:
-    """Recalibrate a model, and write the model, the data and the recalibrated weights.
+def train_and_save(folder):
+    """Train a model on TensorFlow, and save the model, its inputs and its outputs."""
+    model = keras.Sequential([keras.Input((None, 4)), *model_layers()])
+    model.compile("adam", "mse")
+    x = np.random.default_rng(0).normal(size=(16, 5, 4)).astype("float32")
+    model.train_on_batch(x, x[..., :1])
+    model.save(folder / "tensorflow.keras")
+    np.savez(folder / "tensorflow.npz", inputs=x, outputs=model.predict(x, verbose=0))
+
+
+def recalibrate_and_save(folder):
+    """Recalibrate a model, and save the model, the data and the recalibrated weights.
 
     The model has batch norms of Keras and of keras_norm, masks, dropout and a dict of inputs.
     """
@@ -104,21 +55,46 @@ def recalibrate_on_tensorflow(folder: pathlib.Path) -> None:
     y = keras_norm.BatchNormalization(renorm=True)(keras.layers.BatchNormalization()(features))
     outputs = keras.layers.BatchNormalization()(keras.layers.Concatenate()([x, y]))
     model = keras.Model({"sequences": sequences, "features": features}, outputs)
-    model.save(folder / "model.keras")
+    model.save(folder / "recalibrated.keras")
     rng = np.random.default_rng(0)
-    lengths = rng.integers(2, 6, (64, 1, 1))
+    unmasked = np.arange(5)[:, None] < rng.integers(2, 6, (64, 1, 1))
     data = {
-        "sequences": np.where(np.arange(5)[:, None] < lengths, rng.normal(3.0, 2.0, (64, 5, 3)), 0),
+        "sequences": np.where(unmasked, rng.normal(3.0, 2.0, (64, 5, 3)), 0),
         "features": rng.normal(3.0, 2.0, (64, 4)),
     }
     np.savez(folder / "data.npz", **data)
     assert keras_norm.recalibrate(model, data) == 2
-    np.savez(folder / "expected.npz", *model.get_weights())
+    np.savez(folder / "weights.npz", *model.get_weights())
 
 
-def test_recalibrate_gives_the_statistics_of_tensorflow(errors: dict[str, str]) -> None:
-    assert errors["recalibrate"] == ""
+@pytest.mark.parametrize("cell", ["LSTM", "GRU", "SimpleRNN"])
+def test_results_statistics_and_gradients_match_the_loop(errors, cell):
+    """The comparisons have masks, dropout, initial states, all norms, training and inference."""
+    names = [name for name in errors if name.startswith(f"{cell}, ")]
+    assert len(names) >= 2
+    assert [errors[name] for name in names if errors[name]] == []
 
 
-def test_a_converted_model_shares_no_weights_with_the_original(errors: dict[str, str]) -> None:
-    assert errors["convert"] == ""
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cell and norm of a user",
+        "second derivatives",
+        "auto",
+        "load_and_predict",
+        "recalibrate",
+        "recalibrate_cell",
+        "convert",
+    ],
+)
+def test_a_comparison_passes(errors, name):
+    """Layers with compiled=False, another activation or unroll=True run the loop."""
+    assert errors[name] == ""
+
+
+def test_a_model_trained_on_the_backend_has_equal_outputs_on_tensorflow(errors, folder):
+    assert errors["train_and_save"] == ""
+    model = keras.saving.load_model(folder / "model.keras")
+    arrays = np.load(folder / "arrays.npz")
+    outputs = model.predict(arrays["inputs"], verbose=0)
+    np.testing.assert_allclose(outputs, arrays["outputs"], rtol=0, atol=1e-5)

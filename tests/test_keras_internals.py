@@ -19,14 +19,8 @@ from keras_norm import keras_internals
 from keras_norm.rnn.norm_rnn import NormRNN
 
 ROOT = pathlib.Path(__file__).parents[1]
-SOURCES = [
-    *(
-        p
-        for folder in ("keras_norm", "export", "examples", "experiments")
-        for p in (ROOT / folder).rglob("*.py")
-    ),
-    *(ROOT / "keras_norm_cli").glob("*.py"),
-]
+FOLDERS = ("keras_norm", "keras_norm_cli", "export", "examples", "experiments")
+SOURCES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 PRIVATE_PACKAGES = ("tensorflow.python", "tensorflow.compiler", "keras.src")
 # Names of Python's standard library.
 PUBLIC = {"_asdict", "_replace", "_exit", "_thread"}
@@ -71,9 +65,6 @@ def test_only_keras_internals_uses_private_names():
         if (names := {name for name in private_names(path) if is_private(name)})
     }
     assert found == {script: {module} for script, (module, _) in keras_internals.WORKERS.items()}
-
-
-def test_the_private_names_in_keras_internals_are_found():
     found = set(private_names(pathlib.Path(keras_internals.__file__)))
     assert found >= {"_inbound_nodes", "_functional", "tensorflow.python.ops.control_flow_util"}
 
@@ -193,6 +184,8 @@ def test_nodes_describe_every_call_of_a_layer():
     assert [n.input_tensors for n in calls[:2]] == [[x], [first]]
     assert [n.is_input for n in calls] == [False] * 3
     assert calls[2].arguments.kwargs["mask"] is mask
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.ReLU()])
+    assert [n.operation for n in keras_internals.nodes_in_order(model)] == model.layers
 
 
 def test_a_layer_receives_the_mask_of_a_symbolic_call():
@@ -203,11 +196,6 @@ def test_a_layer_receives_the_mask_of_a_symbolic_call():
     assert keras_internals.receives_mask(layer) is True
     assert keras_internals.receives_mask(inner) is None
     assert keras_internals.receives_mask(other) is False
-
-
-def test_a_sequential_model_has_nodes():
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.ReLU()])
-    assert [n.operation for n in keras_internals.nodes_in_order(model)] == model.layers
 
 
 def test_keras_attaches_masks_to_tensors_and_symbolic_tensors():

@@ -1,6 +1,9 @@
-"""The oracles against numbers computed by hand, against each other, and against Keras' cells."""
+"""The oracles against numbers computed by hand, and against each other.
 
-import keras
+tests/rnn/test_equations.py compares layers with the oracles of steps and sequences, and the same
+layers with those of Keras.
+"""
+
 import numpy as np
 import pytest
 
@@ -50,27 +53,6 @@ def test_complex_step_agrees_with_central_differences(function):
         return (weights * function(v)).sum()
 
     np.testing.assert_allclose(gradient(loss, x), central_difference(loss, x), rtol=0, atol=1e-8)
-
-
-def test_gradient_of_a_masked_sequence_agrees_with_central_differences():
-    x, states, weights = rnn_case(4, batch=2, units=2)
-    mask = np.array([[1, 0, 1], [0, 1, 1]], bool)
-
-    def loss(x):
-        norm = oracles.TimestepBatchNorm(3, 8)
-
-        def step(x, states, t, mask):
-            norms = {
-                "kernel_norm": lambda z: norm.step(z, t, mask, training=True),
-                "recurrent_norm": oracles.layer_norm,
-            }
-            return oracles.lstm_step(x, states, *weights, **norms)
-
-        outputs, _ = oracles.run_sequence(step, x, states, mask)
-        return (outputs * outputs).sum()
-
-    x = RNG.normal(size=(2, 3, 2))
-    np.testing.assert_allclose(gradient(loss, x), central_difference(loss, x), rtol=0, atol=1e-6)
 
 
 # Per-sample norms -------------------------------------------------------------------------------
@@ -195,44 +177,3 @@ def test_each_gru_norm_is_applied_in_its_slot():
     z, r = np.split(oracles.sigmoid(bias[:8]), 2)
     candidate = np.tanh(2 * x @ kernel[:, 8:] + r * 3 * (h @ recurrent[:, 8:]) + bias[8:])
     np.testing.assert_allclose(new, z * h + (1 - z) * candidate)
-
-
-CELLS = {
-    "LSTM": (keras.layers.LSTMCell, oracles.lstm_step, {}),
-    "GRU": (keras.layers.GRUCell, oracles.gru_step, {}),
-    "GRU, reset before": (keras.layers.GRUCell, oracles.gru_step, {"reset_after": False}),
-    "SimpleRNN": (keras.layers.SimpleRNNCell, oracles.simple_rnn_step, {}),
-}
-
-
-@pytest.mark.parametrize(("cell_class", "step", "options"), CELLS.values(), ids=CELLS)
-def test_steps_equal_the_keras_cells(cell_class, step, options):
-    cell = cell_class(4, dtype="float64", **options)
-    cell.build((3, 2))
-    cell.set_weights([RNG.normal(size=weight.shape) for weight in cell.weights])
-    x, states, _ = rnn_case(1)
-    states = states[: len(keras.tree.flatten(cell.state_size))]
-    output, new = cell(x, states)
-    expected, expected_states = step(x, states, *cell.get_weights(), **options)
-    for a, e in zip([output, *new], [expected, *expected_states], strict=True):
-        np.testing.assert_allclose(a, e, rtol=1e-12)
-
-
-@pytest.mark.parametrize("go_backwards", [False, True])
-@pytest.mark.parametrize("zero_output_for_mask", [False, True])
-def test_sequences_have_the_mask_semantics_of_keras(go_backwards, zero_output_for_mask):
-    x = RNG.normal(size=(4, 5, 2))
-    mask = np.array([[0, 1, 1, 0, 1], [1, 1, 1, 0, 0], [0, 0, 1, 1, 1], [0, 0, 0, 0, 0]], bool)
-    options = {"go_backwards": go_backwards, "zero_output_for_mask": zero_output_for_mask}
-    layer = keras.layers.LSTM(
-        3, return_sequences=True, return_state=True, use_cudnn=False, dtype="float64", **options
-    )
-    actual = layer(x, mask=keras.ops.convert_to_tensor(mask))
-    weights, zeros = layer.get_weights(), [np.zeros((4, 3))] * 2
-
-    def step(x, states, t, mask):
-        return oracles.lstm_step(x, states, *weights)
-
-    outputs, states = oracles.run_sequence(step, x, zeros, mask, **options)
-    for a, e in zip(actual, [outputs, *states], strict=True):
-        np.testing.assert_allclose(a, e, atol=1e-14)

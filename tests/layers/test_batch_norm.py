@@ -16,7 +16,6 @@ from tests.keras_version import needs_renorm
 
 RNG = np.random.default_rng(0)
 TOLERANCE = {"float32": 5e-6, "float64": 1e-12}
-MASK = np.array([[1, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]], bool)
 every_implementation = pytest.mark.usefixtures("implementation")
 
 
@@ -38,21 +37,13 @@ def assert_all_close(actual, expected, **tolerance):
         np.testing.assert_allclose(a, e, **tolerance)
 
 
-# Outputs and gradients --------------------------------------------------------------------------
+# The paper --------------------------------------------------------------------------------------
 
 
 @every_implementation
 @pytest.mark.parametrize(
     ("shape", "axis"),
-    [
-        ((6, 3), -1),
-        ((4, 3, 5), -1),
-        ((4, 3, 5), 1),
-        ((4, 3, 5), 0),
-        ((4, 3, 2, 5), -1),
-        ((4, 3, 2, 5), 1),
-        ((4, 3, 2, 5), -2),
-    ],
+    [((6, 3), -1), ((4, 3, 5), 0), ((4, 3, 2, 5), -1), ((4, 3, 2, 5), 1), ((4, 3, 2, 5), -2)],
     ids=str,
 )
 def test_outputs_and_statistics_equal_those_of_the_paper(shape, axis):
@@ -64,63 +55,89 @@ def test_outputs_and_statistics_equal_those_of_the_paper(shape, axis):
         layer.moving_variance.assign(variance)
         expected = oracles.batch_norm_inference(x, mean, variance, gamma, beta, axis)
         np.testing.assert_allclose(layer(x.astype(dtype)), expected, rtol=0, atol=tolerance)
-        y = layer(x.astype(dtype), training=True)
-        assert_all_close(
-            [y, layer.moving_mean, layer.moving_variance],
-            oracles.batch_norm_train(x, gamma, beta, axis),
-            rtol=tolerance,
-            atol=tolerance,
-        )
+        actual = layer(x.astype(dtype), training=True), layer.moving_mean, layer.moving_variance
+        expected = oracles.batch_norm_train(x, gamma, beta, axis)
+        assert_all_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def random_mask(*shape):
+    mask = RNG.random(shape) > 0.4
+    mask[:2] = True  # every feature has unmasked values
+    return mask
+
+
+ONE_MASKED = np.arange(5)[:, None] // 2 != np.ones((5, 4))  # the second of three ghost batches
+LAST_MASKED = np.array([[1, 1, 0, 0], [1, 0, 1, 1], [0, 0, 0, 0]], bool)
+ROW = np.array([[True, False, True, True]])
+# Shape and axis of the inputs, a mask with its shape in the rank of the inputs, and a size of ghost
+# batches. tests/ops/test_masks.py tests the shapes of masks.
+TRAINING = {
+    "vectors": ((5, 3), -1, None, None, None),
+    "channels first": ((4, 2, 3), 1, None, None, None),
+    "masked": ((3, 4, 2), -1, LAST_MASKED, (3, 4, 1), None),
+    "masked, channels first": ((6, 3, 4), 1, random_mask(6, 4), (6, 1, 4), None),
+    "masked, features are time": ((6, 3, 4), 1, random_mask(6, 3), (6, 3, 1), None),
+    "broadcast mask": ((6, 4, 2, 3), -1, random_mask(1, 4, 1), (1, 4, 1, 1), None),
+    "two ghosts": ((8, 4, 2), -1, None, None, 4),
+    "three ghosts": ((10, 4, 2), -1, None, None, 4),
+    "ghosts, channels first": ((5, 2, 4), 1, None, None, 2),
+    "one ghost": ((3, 2), -1, None, None, 8),
+    "ghosts of one row": ((4, 4, 2), -1, None, None, 1),
+    "a masked ghost": ((5, 4, 2), -1, ONE_MASKED, (5, 4, 1), 2),
+    "ghosts, broadcast mask": ((5, 4, 2), -1, ROW, (1, 4, 1), 2),
+}
+
+
+def oracle(x, gamma, beta, axis, mask, size):
+    """Train on whole batches, or on ghost batches; a masked ghost batch does not count."""
+    if size is None:
+        return oracles.batch_norm_train(x, gamma, beta, axis, mask=mask)
+    x, mask = (np.moveaxis(a, axis, -1) for a in (x, mask))
+    y, *statistics = oracles.ghost_batch_norm_train(x, size, gamma, beta, mask=mask)
+    return np.moveaxis(y, -1, axis), *statistics
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "mask", "aligned", "size"), TRAINING.values(), ids=TRAINING
+)
+def test_training_ignores_masked_values(shape, axis, mask, aligned, size):
+    """Outputs, statistics and gradients are those of the unmasked values, also in ghost batches."""
+    x, full = draw(shape), np.ones(shape, bool)
+    if mask is not None:
+        full = np.broadcast_to(mask.reshape(aligned), shape)
+    weights = np.where(full, RNG.normal(size=shape), 0.0)
+    layer, *affine = layer_and_weights(x, axis=axis, momentum=0.5, virtual_batch_size=size)
+    given = {} if mask is None else {"mask": tf.constant(mask.astype("int32"))}
+    y, mean, variance = oracle(x, *affine, axis, full, size)
+    filled = np.where(full, x, np.nan)
+    np.testing.assert_allclose(layer(filled, training=True, **given)[full], y[full], atol=1e-12)
+    assert_all_close(
+        [layer.moving_mean, layer.moving_variance], [0.5 * mean, 0.5 + 0.5 * variance], atol=1e-12
+    )
+    actual = layer_gradients(layer, x, lambda y: keras.ops.sum(weights * y), training=True, **given)
+    sources = [x, *affine]
+    for k, source in enumerate(sources):
+
+        def loss(v, k=k):
+            y, *_ = oracle(*sources[:k], v, *sources[k + 1 :], axis, full, size)
+            return np.where(weights == 0, 0, weights * y).sum()
+
+        np.testing.assert_allclose(actual[k], oracles.gradient(loss, source), rtol=1e-9, atol=1e-12)
+
+
+def test_gradients_at_inference_are_exact():
+    x, weights = draw((4, 3)), RNG.normal(size=(4, 3))
+    layer, gamma, _ = layer_and_weights(x)
+    dx, d_gamma, d_beta = layer_gradients(layer, x, lambda y: keras.ops.sum(weights * y))
+    r = 1 / np.sqrt(1 + 1e-3)
+    expected = weights * gamma * r, (weights * x * r).sum(axis=0), weights.sum(axis=0)
+    assert_all_close([dx, d_gamma, d_beta], expected, rtol=1e-12)
 
 
 def test_without_gamma_and_beta_only_the_moving_statistics_are_weights():
     layer, x = BatchNormalization(center=False, scale=False, dtype="float64"), draw((6, 3))
     np.testing.assert_allclose(layer(x, training=True), oracles.batch_norm_train(x)[0], atol=1e-12)
     assert [weight.name for weight in layer.weights] == ["moving_mean", "moving_variance"]
-
-
-TRAIN, INFERENCE = {"training": True}, {"training": False}
-STATISTICS = np.zeros(3), np.ones(3)
-GRADIENTS = {
-    "training": ((5, 3), {}, TRAIN, lambda *a: oracles.batch_norm_train(*a)[0]),
-    "channels first": (
-        (4, 2, 3),
-        {"axis": 1},
-        TRAIN,
-        lambda *a: oracles.batch_norm_train(*a, 1)[0],
-    ),
-    "masked": ((3, 4, 2), {}, TRAIN, lambda *a: oracles.batch_norm_train(*a, mask=MASK)[0]),
-    "ghosts": (
-        (5, 2),
-        {"virtual_batch_size": 2},
-        TRAIN,
-        lambda x, *affine: oracles.ghost_batch_norm_train(x, 2, *affine)[0],
-    ),
-    "inference": (
-        (4, 3),
-        {},
-        INFERENCE,
-        lambda x, *affine: oracles.batch_norm_inference(x, *STATISTICS, *affine),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", GRADIENTS)
-def test_gradients_are_exact(name):
-    shape, kwargs, call, oracle = GRADIENTS[name]
-    x, weights = draw(shape), RNG.normal(size=shape)
-    if name == "masked":
-        weights, call = weights * MASK[..., None], {**call, "mask": tf.constant(MASK)}
-    layer, *affine = layer_and_weights(x, **kwargs)
-    sources = [x, *affine]
-    actual = layer_gradients(layer, x, lambda y: keras.ops.sum(weights * y), **call)
-    for k, source in enumerate(sources):
-
-        def loss(v, k=k):
-            y = oracle(*sources[:k], v, *sources[k + 1 :])
-            return np.where(weights == 0, 0, weights * y).sum()
-
-        np.testing.assert_allclose(actual[k], oracles.gradient(loss, source), rtol=1e-9, atol=1e-12)
 
 
 def test_a_constant_feature_has_a_finite_gradient():
@@ -130,6 +147,12 @@ def test_a_constant_feature_has_a_finite_gradient():
     gradient, *_ = layer_gradients(layer, x, lambda y: keras.ops.sum(weights * y), training=True)
     centered = weights - weights.mean(axis=0)
     np.testing.assert_allclose(gradient, centered / np.sqrt(1e-3), rtol=1e-12)
+
+
+def test_inference_ignores_the_virtual_batch_size():
+    x = draw((5, 2))
+    ghosts, whole = BatchNormalization(virtual_batch_size=2), BatchNormalization()
+    np.testing.assert_array_equal(ghosts(x), whole(x))
 
 
 # Keras' layer -----------------------------------------------------------------------------------
@@ -174,29 +197,7 @@ def test_training_with_the_configuration_of_the_keras_layer_equals_it(kwargs, im
     np.testing.assert_allclose(ours(x), theirs(x), rtol=1e-5, atol=1e-5)
 
 
-# Masks (tests/ops/test_masks.py tests their shapes) ---------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("shape", "axis", "mask_shape", "aligned"),
-    [
-        ((6, 4, 3), -1, (6, 4), (6, 4, 1)),
-        ((6, 3, 4), 1, (6, 4), (6, 1, 4)),  # channels first
-        ((6, 3, 4), 1, (6, 3), (6, 3, 1)),  # only the leading dimensions fit: the features are time
-        ((6, 4, 2, 3), -1, (1, 4, 1), (1, 4, 1, 1)),  # broadcasts
-    ],
-    ids=str,
-)
-def test_a_mask_of_booleans_or_integers_reaches_the_statistics(shape, axis, mask_shape, aligned):
-    x, mask = draw(shape), RNG.random(mask_shape) > 0.4
-    mask[:2] = True  # every feature has unmasked values
-    full = np.broadcast_to(mask.reshape(aligned), shape)
-    for given in (mask, mask.astype("int32")):
-        layer, gamma, beta = layer_and_weights(x, axis=axis, momentum=0.0)
-        expected, *statistics = oracles.batch_norm_train(x, gamma, beta, axis, mask=full)
-        y = layer(np.where(full, x, np.nan), training=True, mask=tf.constant(given))
-        np.testing.assert_allclose(np.asarray(y)[full], expected[full], rtol=0, atol=1e-12)
-        assert_all_close([layer.moving_mean, layer.moving_variance], statistics, atol=1e-12)
+# Special batches, and changes after build -------------------------------------------------------
 
 
 def test_a_fully_masked_feature_keeps_its_moving_statistics():
@@ -221,9 +222,6 @@ def test_an_empty_batch_updates_nothing(kwargs, implementation):
     assert_all_close(layer.get_weights(), before, rtol=0)
 
 
-# Changes after build ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kwargs", "momentum", "mean"),
     [({}, "momentum", "moving_mean"), ({"renorm": True}, "renorm_momentum", "renorm_mean")],
@@ -244,40 +242,7 @@ def test_momentum_none_is_refused_if_the_layer_was_built_without_a_count_of_upda
     assert_refused(lambda: layer(np.ones((2, 3), "float32"), training=True), message)
 
 
-# Ghost batches ----------------------------------------------------------------------------------
-
-
-def second_ghost_masked():
-    mask = RNG.random((5, 4)) > 0.3
-    mask[2:4] = False
-    return mask
-
-
-@pytest.mark.parametrize(
-    ("batch", "size", "axis", "mask"),
-    [
-        (8, 4, -1, None),
-        (10, 4, -1, None),
-        (5, 2, 1, None),
-        (3, 8, -1, None),
-        (4, 1, -1, None),
-        # A fully masked ghost batch does not count in the update.
-        (5, 2, -1, second_ghost_masked()),
-        (5, 2, -1, np.array([[True, False, True, True]])),
-    ],
-    ids=["two", "three", "channels first", "one", "single rows", "masked", "broadcast mask"],
-)
-def test_each_ghost_batch_is_normalized_with_its_own_statistics(batch, size, axis, mask):
-    x = draw((batch, 4, 2))
-    full = np.ones((batch, 4), bool) if mask is None else np.broadcast_to(mask, (batch, 4))
-    given = np.moveaxis(np.where(full[..., None], x, np.nan), -1, axis)
-    layer, gamma, beta = layer_and_weights(given, axis=axis, virtual_batch_size=size, momentum=0.5)
-    expected, mean, variance = oracles.ghost_batch_norm_train(x, size, gamma, beta, mask=full)
-    y = layer(given, training=True, mask=None if mask is None else tf.constant(mask))
-    y = np.moveaxis(np.asarray(y), axis, -1)
-    np.testing.assert_allclose(y[full], expected[full], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(layer.moving_mean, 0.5 * mean, rtol=0, atol=1e-12)
-    np.testing.assert_allclose(layer.moving_variance, 0.5 + 0.5 * variance, rtol=0, atol=1e-12)
+# Graphs -----------------------------------------------------------------------------------------
 
 
 def test_the_batch_size_of_ghost_batches_may_be_dynamic():
@@ -289,15 +254,6 @@ def test_the_batch_size_of_ghost_batches_may_be_dynamic():
         x = draw((batch, 2))
         expected, _, _ = oracles.ghost_batch_norm_train(x, 3)
         np.testing.assert_allclose(train(x.astype("float32")), expected, rtol=0, atol=1e-5)
-
-
-def test_inference_ignores_the_virtual_batch_size():
-    x = draw((5, 2))
-    ghosts, whole = BatchNormalization(virtual_batch_size=2), BatchNormalization()
-    np.testing.assert_array_equal(ghosts(x), whole(x))
-
-
-# Graphs -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

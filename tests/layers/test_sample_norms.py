@@ -17,7 +17,7 @@ from tests.check_layer import layer_gradients
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(1.0, 2.0, size=(3, 4, 5))
-AXES = [-1, 0, 1, -2, (1, 2), (2, 1), [-2, -1], (0, 2), (0, 1, 2)]
+AXES = [-1, 0, (1, 2), [-1, -2], (0, 2), (0, 1, 2)]
 TOLERANCE = {"float32": 5e-6, "float64": 1e-12}
 
 
@@ -42,6 +42,9 @@ NORMS = {
         for ddof in (0, 1)
     },
 }
+VARIANCE = (VarianceNormalization, oracles.variance_norm)
+CLASSES = [(LayerNormalization, oracles.layer_norm), (RMSNormalization, oracles.rms_norm), VARIANCE]
+every_class = pytest.mark.parametrize(("cls", "oracle"), CLASSES)
 every_norm = pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
 
 
@@ -55,18 +58,12 @@ def built(norm, axis, dtype="float64"):
 
 @every_norm
 @pytest.mark.parametrize("axis", AXES, ids=str)
-def test_outputs_equal_those_of_the_paper(norm, axis):
+def test_outputs_and_gradients_equal_those_of_the_paper(norm, axis):
     for dtype, atol in TOLERANCE.items():
         layer = built(norm, axis, dtype)
         expected = norm.oracle(X, *layer.get_weights(), axes=axis)
         np.testing.assert_allclose(layer(X.astype(dtype)), expected, rtol=0, atol=atol)
-
-
-@every_norm
-@pytest.mark.parametrize("axis", [-1, 1, (1, 2)], ids=str)
-def test_gradients_are_exact(norm, axis):
-    layer, weights = built(norm, axis), RNG.normal(size=X.shape)
-    sources = [X, *layer.get_weights()]
+    weights, sources = RNG.normal(size=X.shape), [X, *layer.get_weights()]
 
     def loss(k, source):
         x, *affine = [*sources[:k], source, *sources[k + 1 :]]
@@ -104,28 +101,12 @@ def test_a_layer_with_the_configuration_of_the_keras_layer_equals_it(name, optio
     np.testing.assert_allclose(ours(x), theirs(x), rtol=0, atol=5e-6)
 
 
-@pytest.mark.parametrize(
-    "norm",
-    [
-        Norm(LayerNormalization, {"center": False, "scale": False}, oracles.layer_norm),
-        Norm(VarianceNormalization, {}, oracles.variance_norm),
-    ],
-    ids=["layer", "variance"],
-)
-def test_without_gamma_and_beta_there_are_no_weights(norm):
-    layer = norm.cls(**norm.options, dtype="float64")
-    np.testing.assert_allclose(layer(X), norm.oracle(X), rtol=0, atol=1e-12)
-    assert layer.weights == []
-
-
-every_class = pytest.mark.parametrize(
-    ("cls", "oracle"),
-    [
-        (LayerNormalization, oracles.layer_norm),
-        (RMSNormalization, oracles.rms_norm),
-        (VarianceNormalization, oracles.variance_norm),
-    ],
-)
+def test_without_gamma_and_beta_there_are_no_weights():
+    options = {"center": False, "scale": False, "dtype": "float64"}
+    for cls, oracle in ((LayerNormalization, oracles.layer_norm), VARIANCE):
+        layer = cls(**options)
+        np.testing.assert_allclose(layer(X), oracle(X), rtol=0, atol=1e-12)
+        assert layer.weights == []
 
 
 @every_class

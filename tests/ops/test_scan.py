@@ -77,9 +77,6 @@ def test_a_step_may_have_no_ys(implementation):
     assert ys == []
 
 
-# On TensorFlow ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "time", "options"),
     [

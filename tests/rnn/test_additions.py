@@ -23,17 +23,6 @@ def sequences():
     return x
 
 
-def test_both_train_masked_in_a_bidirectional_with_the_custom_gradient_as_without():
-    def make(compiled):
-        options = {"return_sequences": True, "dtype": "float64", "compiled": compiled}
-        layer = PeepholeLSTM(UNITS, MeanNormalization(), **options)
-        with keras.saving.custom_object_scope({"PeepholeLSTM": PeepholeLSTM}):
-            return kinds.built(keras.layers.Bidirectional(layer, dtype="float64"), FEATURES)
-
-    x = sequences()
-    kinds.assert_compiled_equals_loop(make, kinds.cast(x), mask=np.abs(x).sum(-1) > 0)
-
-
 def test_a_model_with_both_is_rebuilt_converted_and_exported_with_its_step(tmp_path):
     inputs = keras.Input((None, FEATURES))
     x = keras.layers.LSTM(3, return_sequences=True)(inputs)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_norm import BatchNormalization, TimestepBatchNormalization
 from tests import oracles
 from tests.rnn import kinds
-from tests.rnn.kinds import GRU, KINDS, LSTM, MASK, MASKS, SIMPLE_RNN, TIME, MovingNorms
+from tests.rnn.kinds import GRU, KINDS, LSTM, MASK, SIMPLE_RNN, TIME, MovingNorms
 
 STEPS = 3  # timesteps with statistics; sequences have TIME = 4, so the last two share theirs
 # Timestep 1 has one unmasked sequence.
@@ -45,62 +45,19 @@ def train(layer, x, states, mask=None):
 # Training ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("kind", "mask", "norm", "options"),
-    [
-        (LSTM, None, {"momentum": 0.7}, {}),
-        (LSTM, MASK, {"momentum": None}, {"go_backwards": True}),
-        (LSTM, ONE_UNMASKED, {"epsilon": 1e-2, "scale": False}, {}),
-        (GRU, MASK, {"debias": False}, {}),
-        (GRU, ONE_UNMASKED, {"momentum": 0.7}, {"go_backwards": True}),
-        (SIMPLE_RNN, MASK, {"unbiased_variance": True, "center": False}, {}),
-        (SIMPLE_RNN, None, {"momentum": 0.7}, {"go_backwards": True}),
-    ],
-    ids=str,
-)
-def test_training_on_batches_of_different_lengths_matches_the_equations(kind, mask, norm, options):
-    layer = kinds.build(kind, timestep(**norm), **options)
-    moving, states = MovingNorms(layer.cell), kinds.initial_states(kind)
-    weights, options = kinds.values(layer.cell), {"moving": moving, **options}
-    for time in (TIME, 2, TIME):
-        x, now = kinds.inputs(time=time), None if mask is None else mask[:, :time]
-        expected = kinds.reference(layer.cell, weights, x, states, now, training=True, **options)
-        kinds.assert_close(train(layer, x, states, now), expected)
-        assert_same_statistics(layer, moving)
-    # Inference with the statistics of the three batches.
-    actual = layer(x, initial_state=kinds.cast(states), mask=mask)
-    kinds.assert_close(
-        actual, kinds.reference(layer.cell, weights, x, states, mask, **options), 1e-7
-    )
+def reference(cell, weights, x, states, mask, moving, **options):
+    """Train with the oracle.
 
-
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_gradients_flow_through_the_statistics_of_each_timestep(kind):
-    cell = kinds.build(kind, timestep()).cell
-
-    def run(weights, x, states):
-        moving = MovingNorms(cell)
-        return kinds.reference(cell, weights, x, states, ONE_UNMASKED, training=True, moving=moving)
-
-    exact = kinds.reference_gradients(cell, kinds.inputs(), kinds.initial_states(kind), run)
-    for compiled in ("auto", False):
-        layer = kinds.build(kind, timestep(), compiled=compiled)
-        kinds.assert_gradients_equal(layer, exact, ONE_UNMASKED, True, 1e-9)
-
-
-def single_row_reference(cell, weights, x, states, mask, moving):
-    """Run the oracle with BatchNormalization in every slot.
-
-    Slots of W x have one statistic over all unmasked timesteps, other slots one per timestep.
+    A BatchNormalization of W x has one statistic over all unmasked timesteps. All other norms have
+    a statistic for each timestep.
     """
     unmasked = np.ones(x.shape[:2], bool) if mask is None else mask
     flat = {}
-    for slot in list(moving):
-        if slot.startswith("kernel"):
-            columns = {"kernel_norm": slice(0, moving[slot].features)}
-            columns["kernel_candidate_norm"] = slice(-moving[slot].features, None)
-            z = (x @ weights["kernel"])[..., columns[slot]]
-            flat[slot] = oracles.batch_statistics(z[unmasked])
+    for slot, norm in cell.slot_layers().items():
+        if slot.startswith("kernel") and isinstance(norm, BatchNormalization):
+            width = moving[slot].features
+            columns = slice(-width, None) if "candidate" in slot else slice(0, width)
+            flat[slot] = oracles.batch_statistics((x @ weights["kernel"])[unmasked][:, columns])
             moving[slot].pending[0].append(flat[slot])
 
     class Fixed:
@@ -110,48 +67,63 @@ def single_row_reference(cell, weights, x, states, mask, moving):
             self.statistics, self.epsilon = flat[slot], moving[slot].epsilon
 
         def step(self, z, t, unmasked, training):
-            return oracles.batch_norm_inference(
-                z, *self.statistics, self.gamma, self.beta, epsilon=self.epsilon
-            )
+            affine = self.gamma, self.beta
+            return oracles.batch_norm_inference(z, *self.statistics, *affine, epsilon=self.epsilon)
 
     class Norms(dict):
         def end_batch(self):
             moving.end_batch()
 
     norms = Norms({**moving, **{slot: Fixed(slot) for slot in flat}})
-    return kinds.reference(cell, weights, x, states, mask, training=True, moving=norms)
+    options = {"training": True, "moving": norms, **options}
+    return kinds.reference(cell, weights, x, states, mask, **options)
 
 
 @pytest.mark.parametrize(
-    ("kind", "mask", "options"),
+    ("kind", "mask", "norm", "options"),
     [
-        (LSTM, "masked", {}),
-        (GRU, "masked", {"momentum": None}),
-        (SIMPLE_RNN, "unmasked", {"debias": True}),
+        (LSTM, None, timestep(momentum=0.7), {}),
+        (LSTM, MASK, timestep(momentum=None), {"go_backwards": True}),
+        (LSTM, ONE_UNMASKED, timestep(epsilon=1e-2, scale=False), {}),
+        (GRU, MASK, timestep(debias=False), {}),
+        (GRU, ONE_UNMASKED, timestep(momentum=0.7), {"go_backwards": True}),
+        (SIMPLE_RNN, MASK, timestep(unbiased_variance=True, center=False), {}),
+        (LSTM, MASK, BatchNormalization(), {}),
+        (GRU, MASK, BatchNormalization(momentum=None), {}),
+        (SIMPLE_RNN, None, BatchNormalization(debias=True), {}),
     ],
     ids=str,
 )
-def test_batch_normalization_updates_its_statistics_once_per_batch(kind, mask, options):
-    mask = MASKS[mask]
-    layer = kinds.build(kind, BatchNormalization(**options))
+def test_training_on_batches_of_different_lengths_matches_the_equations(kind, mask, norm, options):
+    layer = kinds.build(kind, norm, **options)
     moving, states = MovingNorms(layer.cell), kinds.initial_states(kind)
-    for time in (TIME, 2):
+    weights = kinds.values(layer.cell)
+    for time in (TIME, 2, TIME):
         x, now = kinds.inputs(time=time), None if mask is None else mask[:, :time]
-        weights = kinds.values(layer.cell)
-        expected = single_row_reference(layer.cell, weights, x, states, now, moving)
+        expected = reference(layer.cell, weights, x, states, now, moving, **options)
         kinds.assert_close(train(layer, x, states, now), expected)
         assert_same_statistics(layer, moving)
+    # Inference with the statistics of the three batches.
+    expected = kinds.reference(layer.cell, weights, x, states, mask, moving=moving, **options)
+    kinds.assert_close(layer(x, initial_state=kinds.cast(states), mask=mask), expected, 1e-7)
 
 
-@pytest.mark.parametrize("kind", [GRU, SIMPLE_RNN], ids=str)
-def test_gradients_of_batch_normalization_match_the_equations(kind):
-    layer = kinds.build(kind, BatchNormalization())
+@pytest.mark.parametrize(
+    ("kind", "norm"),
+    [*((kind, timestep()) for kind in KINDS), (GRU, BatchNormalization())],
+    ids=str,
+)
+def test_gradients_flow_through_the_statistics(kind, norm):
+    mask = MASK if isinstance(norm, BatchNormalization) else ONE_UNMASKED
+    layer = kinds.build(kind, norm)
 
     def run(weights, x, states):
-        return single_row_reference(layer.cell, weights, x, states, MASK, MovingNorms(layer.cell))
+        return reference(layer.cell, weights, x, states, mask, MovingNorms(layer.cell))
 
     exact = kinds.reference_gradients(layer.cell, kinds.inputs(), kinds.initial_states(kind), run)
-    kinds.assert_gradients_equal(layer, exact, MASK, True, 1e-9)
+    for compiled in ("auto", False):
+        layer.compiled = compiled
+        kinds.assert_gradients_equal(layer, exact, mask, True, 1e-9)
 
 
 # No update of the statistics --------------------------------------------------------------------
@@ -213,7 +185,6 @@ def test_a_frozen_template_freezes_every_slot():
         (SIMPLE_RNN, "timestep", None),
         (LSTM, "batch", None),
         (GRU, "batch", None),
-        (SIMPLE_RNN, "batch", None),
     ],
     ids=str,
 )

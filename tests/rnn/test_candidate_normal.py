@@ -21,7 +21,6 @@ LAYER_NORM, RMS = LayerNormalization(epsilon=1e-5), RMSNormalization()
 LAYERS = [
     (SIMPLE_RNN, {"norm": RMS}),
     (GRU, {"norm": LAYER_NORM, "use_bias": False}),
-    (LSTM, {"norm": LAYER_NORM}),
     (LSTM, {"norm": LAYER_NORM, "norm_form": "joint"}),
 ]
 
@@ -34,9 +33,6 @@ def built(layer):
 def bias(layer):
     """Return the bias as (gates, units)."""
     return np.reshape(built(layer).cell.bias, (-1, layer.units))
-
-
-# Leading zeros ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("kind", "options"), LAYERS, ids=str)
@@ -53,9 +49,6 @@ def test_gradients_stay_small_after_leading_zeros(kind, options):
         return tape.gradient(loss, layer.trainable_variables)
 
     assert max(np.abs(gradient).max() for gradient in gradients()) < 30.0
-
-
-# Initial values ---------------------------------------------------------------------------------
 
 
 @every_kind
@@ -138,9 +131,6 @@ def test_without_a_beta_the_cell_has_a_bias(kind):
         assert bias(layer)[CANDIDATES[kind.name]].all()
         bare = built(kind.layer(UNITS, norm=norm, use_bias=False, bias_initializer="zeros"))
         assert bare.cell.bias is None
-
-
-# Seeds and configuration ------------------------------------------------------------------------
 
 
 def test_a_global_seed_makes_the_bias_reproducible():

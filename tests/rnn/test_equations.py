@@ -72,9 +72,6 @@ def test_the_joint_form_of_batch_norm_has_statistics_for_every_gate():
         assert norm.update_count.numpy().all()
 
 
-# Keras ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "options",
     pairwise(
@@ -136,9 +133,6 @@ def test_regularizers_and_constraints_apply_to_a_normalized_gru():
         assert weight.regularizer is not None
         assert weight.constraint is not None
     assert len(layer.losses) == 3
-
-
-# Refusals ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,13 @@
 """LayerNorm and BatchNorm layers: contract, weights, initial values, arguments."""
 
-import json
-
-import keras
 import numpy as np
 import pytest
 
-import keras_norm
 from keras_norm import LayerNormalization, TimestepBatchNormalization
 from tests.check_layer import assert_refused, check_layer
 from tests.rnn import kinds
 from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, TIME, UNITS
 
-PRESETS = {"Norm": {}, "LayerNorm": {}, "BatchNorm": {"max_timesteps": 3}}
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
 every_class = pytest.mark.parametrize("suffix", ["", "Cell"])
 
@@ -29,17 +24,6 @@ SLOT_OPTIONS = {"norm": {"recurrent_norm": LayerNormalization()}, "return_state"
 def test_layers_meet_the_contract_of_check_layer(cls, kwargs, trainable, non_trainable):
     counts = {"expected_trainable": trainable, "expected_non_trainable": non_trainable}
     check_layer(cls, {"units": 3, **kwargs}, (4, 3, 2), **counts, train=False)
-
-
-@every_kind
-@every_class
-@pytest.mark.parametrize("prefix", PRESETS)
-def test_classes_are_registered_and_their_configuration_survives_json(kind, prefix, suffix):
-    cls, kwargs = kind.preset(prefix, suffix), PRESETS[prefix]
-    assert keras.saving.get_registered_name(cls) == f"keras_norm>{cls.__name__}"
-    assert getattr(keras_norm, cls.__name__) is cls
-    config = cls(UNITS, dropout=0.1, activation="relu", **kwargs).get_config()
-    assert cls.from_config(json.loads(json.dumps(config))).get_config() == config
 
 
 @every_kind

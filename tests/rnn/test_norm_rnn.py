@@ -94,15 +94,13 @@ def test_one_row_of_a_mask_or_of_states_applies_to_every_sequence(norm, training
     kinds.assert_close(graph(x, *rows[1:], mask), expected)
 
 
-def test_too_few_rows_of_dynamic_states_raise_at_run_time():
-    layer = build(GRU, "none")
-    graph = graph_of(
-        lambda x, h: [layer(x, initial_state=h, training=t)[0] for t in (False, True)],
-        (None, TIME, FEATURES),
-        (None, UNITS),
-    )
+@pytest.mark.parametrize("training", [False, True])
+def test_too_few_rows_of_dynamic_states_raise_at_run_time(training):
+    layer, x = build(GRU, "none"), kinds.inputs()
+    call = functools.partial(layer, training=training)
+    graph = graph_of(lambda x, h: call(x, initial_state=h), (None, TIME, FEATURES), (None, UNITS))
     with pytest.raises(tf.errors.InvalidArgumentError):
-        graph(kinds.inputs(), tf.zeros((BATCH - 1, UNITS), "float64"))
+        graph(x, tf.zeros((BATCH - 1, UNITS), "float64"))
 
 
 # Outputs and states -----------------------------------------------------------------------------
@@ -159,25 +157,6 @@ def test_stateful_layers_need_one_batch_size():
 
 
 # Dropout ----------------------------------------------------------------------------------------
-
-
-@every_kind
-def test_input_dropout_draws_one_mask_for_all_timesteps(kind):
-    """With one feature, dropout multiplies all inputs of a sequence by 0 or by 2."""
-    options = {"dtype": "float64", "return_sequences": True}
-    norm = kinds.PER_SAMPLE_NORMS["rms"]
-    layer = kind.layer(UNITS, norm=norm, dropout=0.5, seed=3, **options)
-    without_dropout = kind.layer(UNITS, norm=norm, **options)
-    for each in (layer, without_dropout):
-        each.build((None, None, 1))
-        kinds.randomize(each)
-    x = kinds.draw(20, TIME, 1)
-    dropped, kept = without_dropout(0.0 * x), without_dropout(2.0 * x)
-    ours = layer(x, training=True)
-    is_dropped = np.isclose(ours, dropped).all(axis=(1, 2))
-    is_kept = np.isclose(ours, kept).all(axis=(1, 2))
-    assert (is_dropped ^ is_kept).all()
-    assert 0 < is_kept.sum() < 20
 
 
 def test_training_draws_new_dropout_masks_for_each_batch_and_inference_draws_none():

@@ -107,51 +107,30 @@ def test_a_keras_normalization_in_a_slot_equals_ours_at_inference(kind, name):
     kinds.assert_close(*(layer(kinds.inputs()) for layer in layers), 1e-10)
 
 
-@every_kind
-def test_keras_batch_normalization_is_replaced_by_ours(kind):
-    layer = kinds.build(kind, keras.layers.BatchNormalization(momentum=0.5))
+def test_keras_batch_normalization_is_replaced_by_ours():
+    layer = kinds.build(kinds.GRU, keras.layers.BatchNormalization(momentum=0.5))
     norm, before = layer.cell.recurrent_norm, layer.get_weights()
     assert isinstance(norm, BatchNormalization)
     assert norm.momentum == 0.5
     layer(kinds.inputs(), mask=np.zeros_like(kinds.MASK), training=True)
     kinds.assert_close(layer.get_weights(), before, 0)
-    outputs, *_ = layer(kinds.inputs(), training=True)
-    assert np.isfinite(outputs).all()
+    layer(kinds.inputs(), training=True)
     assert not np.allclose(norm.moving_variance, 1.0)
 
 
 # Custom layers ----------------------------------------------------------------------------------
 
 
-@keras.saving.register_keras_serializable("tests")
-class Doubled(keras.layers.Layer):
-    """A layer with a sublayer and without `build` and `compute_output_shape`."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.inner = keras.layers.LayerNormalization(dtype=self.dtype_policy)
-
-    def call(self, x):
-        return 2.0 * self.inner(x)
-
-
-def test_a_custom_norm_without_compute_output_shape_works_in_a_slot():
-    own, ours = (kinds.build(kinds.GRU, norm) for norm in (Doubled(), LayerNormalization()))
-    kernels, affine = own.get_weights()[:3], own.get_weights()[3:]
-    ours.set_weights([*kernels, *(2.0 * weight for weight in affine)])
-    kinds.assert_close(own(kinds.inputs()), ours(kinds.inputs()), 1e-12)
-
-
 @keras.saving.register_keras_serializable("tests.rnn.test_slots")
-class Around(keras.layers.Layer):
-    """A layer with a sublayer in its configuration."""
+class Doubled(keras.layers.Layer):
+    """A layer with a sublayer in its configuration, without `build`, `compute_output_shape`."""
 
     def __init__(self, inner, **kwargs):
         super().__init__(**kwargs)
         self.inner = inner
 
     def call(self, x):
-        return self.inner(x)
+        return 2.0 * self.inner(x)
 
     def get_config(self):
         inner = keras.saving.serialize_keras_object(self.inner)
@@ -162,16 +141,19 @@ class Around(keras.layers.Layer):
         return cls(**{**config, "inner": keras.saving.deserialize_keras_object(config["inner"])})
 
 
-def test_slots_of_a_loaded_model_share_no_layer(tmp_path):
+def test_custom_norms_in_slots_share_no_layer_also_in_a_loaded_model(tmp_path):
     """Keras reuses a loaded object of the same `shared_object_id`."""
-    layer = kinds.SIMPLE_RNN.layer(4, norm=Around(LayerNormalization()))
-    model = keras.Sequential([keras.Input((5, 3)), layer])
-    kinds.randomize(model)
-    model.save(tmp_path / "model.keras")
+    norms = Doubled(LayerNormalization()), LayerNormalization()
+    own, ours = (kinds.build(kinds.GRU, norm, dtype="float32") for norm in norms)
+    kernels, affine = own.get_weights()[:3], own.get_weights()[3:]
+    ours.set_weights([*kernels, *(2.0 * weight for weight in affine)])
+    x = kinds.inputs().astype("float32")
+    kinds.assert_close(own(x), ours(x), 1e-5)
+    inputs = keras.Input((None, FEATURES))
+    keras.Model(inputs, own(inputs)).save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    x = np.random.default_rng(0).normal(size=(2, 5, 3))
-    assert len(loaded.weights) == len(model.weights) == 7
-    np.testing.assert_array_equal(loaded(x), model(x))
+    assert len(loaded.weights) == len(own.weights) == 3 + 2 * len(kinds.GRU.slots)
+    kinds.assert_close(loaded(x), own(x), 0)
 
 
 # Few input features -----------------------------------------------------------------------------

@@ -47,9 +47,6 @@ def sequences(kind):
     return kinds.cast(kinds.inputs()), kinds.cast(kinds.initial_states(kind))
 
 
-# A cell -----------------------------------------------------------------------------------------
-
-
 class ProductCell(NormSimpleRNNCell):
     """h = tanh(kernel_norm(W x) * recurrent_norm(U h)), in place of the sum."""
 
@@ -103,11 +100,10 @@ def test_a_cell_without_a_backward_step_trains_in_the_loop():
 
 RUNS = {
     "cell": (PeepholeLSTM, None, None, True),
-    "cell, LayerNorm": (PeepholeLSTM, NORMS["layer"], MASK, True),
     "cell, LayerNorm, inference": (PeepholeLSTM, NORMS["layer"], MASK, False),
     "cell, batch norm": (PeepholeLSTM, NORMS["timestep"], MASK, True),
+    "cell and norm": (PeepholeLSTM, MeanNormalization(), MASK, True),
     "cell and norm, inference": (PeepholeLSTM, MeanNormalization(), MASK, False),
-    "norm, LSTM": (NormLSTM, MeanNormalization(), MASK, True),
     "norm, GRU": (GRU.layer, MeanNormalization(), MASK, True),
 }
 
@@ -124,9 +120,6 @@ def test_cells_and_norms_of_users_run_in_the_custom_gradient(layer_class, norm, 
     states = kinds.cast(kinds.initial_states(LSTM)[: 1 + issubclass(layer_class, NormLSTM)])
     x = kinds.cast(kinds.inputs())
     kinds.assert_compiled_equals_loop(make, x, states, mask, training=training)
-
-
-# A norm -----------------------------------------------------------------------------------------
 
 
 def test_a_norm_in_every_slot_is_part_of_the_recurrence():

@@ -69,9 +69,6 @@ def test_stacked_layers_share_their_programs(monkeypatch):
     assert len(found) == 2
 
 
-# Sizes ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def sizes(monkeypatch):
     """Record the sizes (time, batch) of the forward loop; XLA compiles a program for each."""

@@ -1,10 +1,10 @@
-"""Compare the custom gradient with the loop on the JAX or the PyTorch backend.
+"""Compare layers, `recalibrate` and `convert` on the JAX or the PyTorch backend with TensorFlow.
 
-`test_backend_gradients` runs this file. The program prints a dict from comparisons to error
-messages as JSON. In the folder it saves a model that was trained on the backend, with its outputs.
-It also loads a model that was trained on TensorFlow, if the folder has one.
+`test_backends` runs this file. The program prints a dict from comparisons to error messages as
+JSON. It reads files of TensorFlow in the folder, and saves a model that was trained on the backend,
+with its outputs. The custom gradient is compared with the loop, which the backend differentiates.
 
-Usage: KERAS_BACKEND=jax python -m tests.rnn.core.compare_on_backend FOLDER
+Usage: KERAS_BACKEND=jax python -m tests.compare_on_backend FOLDER
 """
 
 import json
@@ -14,13 +14,14 @@ import traceback
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 import keras_norm
 from keras_norm import LayerNormalization, RMSNormalization, TimestepBatchNormalization
 from keras_norm.rnn import compiled
+from tests.gradients_of_backend import run, with_gradients
 from tests.rnn.core.extensions import MeanNormalization, PeepholeLSTM, model_layers
-from tests.rnn.core.gradients_of_backend import run, with_gradients
 
 BATCH, TIME, FEATURES, UNITS = 8, 5, 4, 4
 TOLERANCE = 1e-5  # Keras computes in float32 on JAX and PyTorch, whatever the dtype
@@ -198,14 +199,65 @@ def load_and_predict(folder):
     np.testing.assert_allclose(outputs, arrays["outputs"], rtol=0, atol=TOLERANCE)
 
 
+def recalibrate(folder):
+    """Recalibrate a model of TensorFlow, and compare the weights with those on TensorFlow."""
+    data = dict(np.load(folder / "data.npz"))
+    model = keras.saving.load_model(folder / "recalibrated.keras")
+    assert keras_norm.recalibrate(model, data) == 2
+    expected = dict(np.load(folder / "weights.npz")).values()
+    for weight, value in zip(model.weights, expected, strict=True):
+        actual = ops.convert_to_numpy(weight)
+        np.testing.assert_allclose(actual, value, rtol=1e-5, atol=1e-5, err_msg=weight.path)
+
+
+def recalibrate_cell(folder):
+    """Recalibrate a cell in keras.layers.RNN.
+
+    With unroll=False, JAX loses the assignments of a cell; Keras' fit fails too.
+    """
+    x = np.load(folder / "data.npz")["sequences"][:, :2]
+
+    def build_model(unroll):
+        cell = keras_norm.BatchNormSimpleRNNCell(2, max_timesteps=2)
+        return keras.Sequential([keras.Input((2, 3)), keras.layers.RNN(cell, unroll=unroll)])
+
+    if keras.backend.backend() == "jax":
+        with pytest.raises(ValueError, match="Set unroll=True, use a layer such as BatchNormLSTM"):
+            keras_norm.recalibrate(build_model(False), x)
+    else:
+        assert keras_norm.recalibrate(build_model(False), x) == 2
+    model = build_model(True)
+    assert keras_norm.recalibrate(model, x) == 2
+    cell = model.layers[0].cell
+    norm = cell.kernel_norm
+    weights = cell.kernel, norm.moving_mean, norm.moving_variance
+    kernel, mean, variance = map(ops.convert_to_numpy, weights)
+    x = x.astype("float64") @ kernel.astype("float64")
+    np.testing.assert_allclose(mean, x.mean(axis=0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(variance, x.var(axis=0), rtol=1e-4)
+
+
+def convert():
+    """Convert a model of Keras: on JAX `fit` deletes buffers, so the models must share none."""
+    lstm = keras.layers.LSTM(3, kernel_initializer="zeros", recurrent_initializer="zeros")
+    model = keras.Sequential([keras.Input((4, 2)), lstm, keras.layers.Dense(1)])
+    x = np.random.default_rng(0).normal(size=(8, 4, 2))
+    model.compile("sgd", "mse")
+    before = model.predict(x, verbose=0)
+    converted = keras_norm.convert(model, None, verbose=False)
+    np.testing.assert_allclose(converted.predict(x, verbose=0), before, rtol=0, atol=1e-6)
+    converted.fit(x, np.ones((8, 1)), verbose=0)
+    np.testing.assert_array_equal(model.predict(x, verbose=0), before)
+
+
 def main(folder):
     """Run all comparisons."""
     assert keras.backend.backend() in ("jax", "torch")
     checks = {name: (compare, *given) for name, given in COMPARISONS.items()}
-    checks["second derivatives"] = (compare_second_derivatives,)
-    checks["auto"] = (count_runs_of_auto,)
-    checks["fit"] = (train_and_save, pathlib.Path(folder))
-    checks["model of TensorFlow"] = (load_and_predict, pathlib.Path(folder))
+    checks |= {"second derivatives": (compare_second_derivatives,), "auto": (count_runs_of_auto,)}
+    checks["convert"] = (convert,)
+    for check in (train_and_save, load_and_predict, recalibrate, recalibrate_cell):
+        checks[check.__name__] = (check, pathlib.Path(folder))
     errors = {}
     for name, (check, *given) in checks.items():
         try:
