@@ -303,6 +303,10 @@ def timestep_batch_norm(norm: TimestepBatchNorm, x, mask=None, training=False):
 
 # Recurrent steps --------------------------------------------------------------------------------
 
+# The norms of an LSTM in the joint form, by gate, and the norms of all cells.
+SLOTS = ("input_norm", "forget_norm", "cell_norm", "output_norm", "kernel_norm", "recurrent_norm")
+SLOTS += ("state_norm", "kernel_candidate_norm", "recurrent_candidate_norm")
+
 
 def sigmoid(z):
     """Compute 1 / (1 + exp(-z))."""
@@ -314,62 +318,34 @@ def _identity(z):
 
 
 def lstm_step(
-    x,
-    states,
-    kernel,
-    recurrent_kernel,
-    bias=None,
-    *,
-    kernel_norm=None,
-    recurrent_norm=None,
-    state_norm=None,
-    normalize_carry=False,
-    norm_form="separate",
-    input_norm=None,
-    forget_norm=None,
-    cell_norm=None,
-    output_norm=None,
+    x, states, kernel, recurrent, bias=None, norm_form="separate", normalize_carry=False, **norms
 ):
     """Run one LSTM step; with norms, that of Ba et al. eq. 20-22 or Cooijmans et al. eq. 6-8.
 
     z = kernel_norm(x W) + recurrent_norm(h U) + b, in Keras' gate order i, f, g, o;
     c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(state_norm(c')).
 
-    Norms are functions of an array, or None. With `normalize_carry`, state_norm(c') is carried in
-    place of c', as in TensorFlow Addons. The `norm_form` "joint" has one norm for each gate, of
-    W_g x + U_g h without the bias, and no norm of c'. Returns h', [h', c'].
+    `norms` are functions of an array, by slot. With `normalize_carry`, state_norm(c') is carried in
+    place of c', as in TensorFlow Addons. The `norm_form` "joint" has one norm for each gate
+    (input_norm, forget_norm, cell_norm, output_norm) of W_g x + U_g h without the bias, and no norm
+    of c'. Returns h', [h', c'].
     """
-    h, c = states
+    (h, c), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
     bias = np.zeros(np.shape(kernel)[1]) if bias is None else bias
     if norm_form == "joint":
-        gates = np.split(x @ kernel + h @ recurrent_kernel, 4, axis=-1)
-        norms = (input_norm, forget_norm, cell_norm, output_norm)
-        gates = [(norm or _identity)(gate) for norm, gate in zip(norms, gates, strict=True)]
-        i, f, g, o = np.split(np.concatenate(gates, axis=-1) + bias, 4, axis=-1)
-        state_norm = None
+        gates = np.split(x @ kernel + h @ recurrent, 4, axis=-1)
+        gates = [norm[slot](gate) for slot, gate in zip(SLOTS, gates, strict=False)]
+        z = np.concatenate(gates, axis=-1)
     else:
-        projected = (kernel_norm or _identity)(x @ kernel)
-        recurrent = (recurrent_norm or _identity)(h @ recurrent_kernel)
-        i, f, g, o = np.split(projected + recurrent + bias, 4, axis=-1)
+        z = norm["kernel_norm"](x @ kernel) + norm["recurrent_norm"](h @ recurrent)
+    i, f, g, o = np.split(z + bias, 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    normalized = (state_norm or _identity)(c)
+    normalized = norm["state_norm"](c)
     h = sigmoid(o) * np.tanh(normalized)
     return h, [h, normalized if normalize_carry else c]
 
 
-def gru_step(
-    x,
-    states,
-    kernel,
-    recurrent_kernel,
-    bias=None,
-    *,
-    reset_after=True,
-    kernel_norm=None,
-    kernel_candidate_norm=None,
-    recurrent_norm=None,
-    recurrent_candidate_norm=None,
-):
+def gru_step(x, states, kernel, recurrent_kernel, bias=None, reset_after=True, **norms):
     """Run one GRU step, Cho et al. eq. 5-8, in Keras' order: h' = z h + (1 - z) candidate.
 
     Without norms, the candidate is that of Keras. With `reset_after` it is
@@ -380,36 +356,31 @@ def gru_step(
     norms are over (z, r) and over the candidate, for x and for h. The candidate is
     tanh(LN(W x) + r LN(U h) + b), with a bias (3 units,). Returns h', [h'].
     """
-    (h,) = states
+    (h,), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
     units = h.shape[-1]
-    norms = (kernel_norm, kernel_candidate_norm, recurrent_norm, recurrent_candidate_norm)
-    normed = any(norm is not None for norm in norms)
-    norm_x, norm_xc, norm_h, norm_hc = (norm or _identity for norm in norms)
     x_bias, h_bias = np.zeros((2, 3 * units))
     if bias is not None:
         x_bias, h_bias = bias if np.ndim(bias) == 2 else (bias, h_bias)
 
     wx, uh = x @ kernel, h @ recurrent_kernel
-    gates = norm_x(wx[:, : 2 * units]) + norm_h(uh[:, : 2 * units])
+    gates = norm["kernel_norm"](wx[:, : 2 * units]) + norm["recurrent_norm"](uh[:, : 2 * units])
     z, r = np.split(sigmoid(gates + (x_bias + h_bias)[: 2 * units]), 2, axis=-1)
-    x_part = norm_xc(wx[:, 2 * units :]) + x_bias[2 * units :]
-    if normed or reset_after:
-        h_part = r * (norm_hc(uh[:, 2 * units :]) + h_bias[2 * units :])
+    x_part = norm["kernel_candidate_norm"](wx[:, 2 * units :]) + x_bias[2 * units :]
+    if norms or reset_after:
+        h_part = r * (norm["recurrent_candidate_norm"](uh[:, 2 * units :]) + h_bias[2 * units :])
     else:
         h_part = (r * h) @ recurrent_kernel[:, 2 * units :]
     h = z * h + (1 - z) * np.tanh(x_part + h_part)
     return h, [h]
 
 
-def simple_rnn_step(
-    x, states, kernel, recurrent_kernel, bias=None, *, kernel_norm=None, recurrent_norm=None
-):
+def simple_rnn_step(x, states, kernel, recurrent_kernel, bias=None, **norms):
     """Run one step of a simple RNN, Ba et al. eq. 4: h' = tanh(norm(x W) + norm(h U) + b).
 
     The shapes are those of `lstm_step`, with `units` in place of `4 units`. Returns h', [h'].
     """
-    (h,) = states
-    z = (kernel_norm or _identity)(x @ kernel) + (recurrent_norm or _identity)(h @ recurrent_kernel)
+    (h,), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
+    z = norm["kernel_norm"](x @ kernel) + norm["recurrent_norm"](h @ recurrent_kernel)
     h = np.tanh(z if bias is None else z + bias)
     return h, [h]
 

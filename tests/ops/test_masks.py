@@ -45,11 +45,7 @@ def test_masks_with_dynamic_sizes_are_aligned():
 
 @pytest.mark.parametrize(
     ("mask_shape", "shape", "fragments"),
-    [
-        ((4,), (4, 5, 3), ["rank"]),
-        ((4, 5, 3), (4, 5, 3), ["rank"]),
-        ((4, 9), (4, 5, 3), []),
-    ],
+    [((4,), (4, 5, 3), ["rank"]), ((4, 5, 3), (4, 5, 3), ["rank"]), ((4, 9), (4, 5, 3), [])],
 )
 def test_a_mask_of_another_rank_or_size_is_refused(mask_shape, shape, fragments):
     mask, x = np.ones(mask_shape, bool), np.zeros(shape)

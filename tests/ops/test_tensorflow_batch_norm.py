@@ -15,19 +15,26 @@ from tests import oracles
 RNG = np.random.default_rng(0)
 EPSILON = 1e-2
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+every_axes = pytest.mark.parametrize("feature_axes", [1, 2])
 
 
 def draw(shape, dtype="float32"):
     return RNG.normal(1.0, 2.0, size=shape).astype(dtype)
 
 
+def fused(x, gamma, beta, feature_axes, fallback=None):
+    options = {"min_count": 2, "fallback": fallback} if fallback else {}
+    return normalize_batch(x, gamma, beta, EPSILON, feature_axes, **options)[0]
+
+
 def composed(x, gamma, beta, feature_axes, fallback=None):
     """Normalize a batch in float64 with `moments` and `normalize`."""
-    x, rank = tf.cast(x, "float64"), len(x.shape)
-    m = moments(x, list(range(rank - feature_axes)), min_count=2, fallback=fallback)
-    gamma, beta = (
-        None if w is None else tf.reshape(w, [1] * (rank - 1) + [-1]) for w in (gamma, beta)
+    x, gamma, beta, *fallback = (
+        None if a is None else tf.cast(a, "float64") for a in (x, gamma, beta, *(fallback or ()))
     )
+    axes = list(range(len(x.shape) - feature_axes))
+    m = moments(x, axes, min_count=2, fallback=fallback or None)
+    gamma, beta = (None if w is None else w[None, None] for w in (gamma, beta))
     return normalize(m.centered, m.variance, EPSILON, gamma, beta)
 
 
@@ -44,77 +51,59 @@ def assert_all_close(actual, expected, **tolerance):
         np.testing.assert_allclose(a, e, **tolerance)
 
 
-@pytest.mark.parametrize("feature_axes", [1, 2])
-@pytest.mark.parametrize("affine", [(True, True), (False, True), (True, False), (False, False)])
-def test_gradients_equal_those_of_the_composed_operations(affine, feature_axes):
-    x, weights = draw((6, 4, 5)), draw((6, 4, 5))
-    affine_weights = [draw(5) for present in affine if present]
+@pytest.mark.parametrize(
+    ("feature_axes", "affine", "batch"),
+    [
+        *((axes, names, 6) for axes in (1, 2) for names in (["gamma", "beta"], ["gamma"], [])),
+        (2, ["beta"], 6),
+        *((2, ["gamma", "beta"], batch) for batch in (1, 2)),
+    ],
+    ids=str,
+)
+def test_outputs_and_gradients_equal_those_of_the_composed_operations(feature_axes, affine, batch):
+    """Statistics of fewer than two sequences are replaced by the fallback."""
+    x, weights = draw((2, batch, 4, 5))
+    given = [draw(5) for _ in affine]
+    fallback = (draw((4, 5)), draw((4, 5)) ** 2) if feature_axes == 2 else None
 
     def loss(normalized):
-        def function(x, *affine_weights):
-            values = iter(affine_weights)
-            gamma, beta = (next(values) if present else None for present in affine)
-            return tf.reduce_sum(tf.cast(weights, x.dtype) * normalized(x, gamma, beta))
+        def function(x, *values):
+            named = dict(zip(affine, values, strict=True))
+            y = normalized(x, named.get("gamma"), named.get("beta"), feature_axes, fallback)
+            return tf.reduce_sum(tf.cast(weights, y.dtype) * y), y
 
         return function
 
-    fused = loss(lambda x, gamma, beta: normalize_batch(x, gamma, beta, EPSILON, feature_axes)[0])
-    exact = loss(lambda x, gamma, beta: composed(x, gamma, beta, feature_axes))
+    found, expected = loss(fused), loss(composed)
+    np.testing.assert_allclose(found(x, *given)[1], expected(x, *given)[1], rtol=1e-4, atol=1e-4)
     assert_all_close(
-        gradients(fused, x, *affine_weights, dtype="float32"),
-        gradients(exact, x, *affine_weights, dtype="float64"),
-        **CLOSE,
+        gradients(lambda *a: found(*a)[0], x, *given, dtype="float32"),
+        gradients(lambda *a: expected(*a)[0], x, *given, dtype="float64"),
+        rtol=1e-4,
+        atol=1e-4,
     )
 
 
-@pytest.mark.parametrize("feature_axes", [1, 2])
+@every_axes
 def test_second_derivatives_equal_those_of_the_composed_operations(feature_axes):
     x, gamma, u, weights = draw((4, 6, 4, 5))
-    gamma = gamma[0, 0]
 
-    def slope(function):
+    def slope(normalized):
         def second(x):
             with tf.GradientTape() as tape:
                 tape.watch(x)
-                y = function(x, tf.cast(gamma, x.dtype), None)
+                y = normalized(x, tf.cast(gamma[0, 0], x.dtype), None, feature_axes)
                 loss = tf.reduce_sum(tf.cast(weights, x.dtype) * y * y)
             return tf.reduce_sum(tf.cast(u, x.dtype) * tape.gradient(loss, x))
 
         return second
 
-    (actual,) = gradients(
-        slope(lambda *args: normalize_batch(*args, EPSILON, feature_axes)[0]), x, dtype="float32"
-    )
-    (expected,) = gradients(slope(lambda *args: composed(*args, feature_axes)), x, dtype="float64")
+    (actual,) = gradients(slope(fused), x, dtype="float32")
+    (expected,) = gradients(slope(composed), x, dtype="float64")
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("batch", [1, 2, 6])
-def test_fallback_statistics_replace_those_of_too_few_sequences(batch):
-    x, gamma, beta, weights = draw((batch, 4, 5)), draw(5), draw(5), draw((batch, 4, 5))
-    mean, variance = draw((4, 5)), draw((4, 5)) ** 2
-
-    def loss(normalized):
-        return lambda x, *affine: tf.reduce_sum(tf.cast(weights, x.dtype) * normalized(x, *affine))
-
-    def fused(x, *affine):
-        options = {"min_count": 2, "fallback": (mean, variance)}
-        return normalize_batch(x, *affine, EPSILON, 2, **options)[0]
-
-    def exact(x, gamma, beta):
-        fallback = (tf.cast(mean, x.dtype), tf.cast(variance, x.dtype))
-        return composed(x, gamma, beta, 2, fallback)
-
-    tensors = [tf.constant(a) for a in (x, gamma, beta)]
-    np.testing.assert_allclose(
-        fused(*tensors), exact(*(tf.cast(t, "float64") for t in tensors)), rtol=1e-4, atol=1e-4
-    )
-    found = gradients(loss(fused), x, gamma, beta, dtype="float32")
-    expected = gradients(loss(exact), x, gamma, beta, dtype="float64")
-    assert_all_close(found, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("feature_axes", [1, 2])
+@every_axes
 def test_sizes_may_be_dynamic(feature_axes):
     run = tf.function(
         lambda x: normalize_batch(x, None, None, EPSILON, feature_axes),
@@ -140,23 +129,18 @@ def test_a_constant_feature_gives_beta(value):
 def test_gradients_with_given_statistics_are_exact():
     x, weights = draw((2, 6, 4, 5))
     mean, variance, gamma, beta = draw((4, 5))
-    variance = variance**2
+    given, sources = (mean, variance**2), [x, gamma, beta]
 
-    def loss(x, gamma, beta):
-        y = oracles.batch_norm_inference(x, mean, variance, gamma, beta, epsilon=EPSILON)
+    def loss(k, value):
+        x, *affine = [*sources[:k], value, *sources[k + 1 :]]
+        y = oracles.batch_norm_inference(x, *given, *affine, epsilon=EPSILON)
         return (weights * y).sum()
 
     def fused(x, *affine):
-        y = normalize_with_statistics(x, mean, variance, *affine, EPSILON)
-        return tf.reduce_sum(weights * y)
+        return tf.reduce_sum(weights * normalize_with_statistics(x, *given, *affine, EPSILON))
 
-    actual = gradients(fused, x, gamma, beta, dtype="float32")
-    expected = [
-        oracles.gradient(lambda v: loss(v, gamma, beta), x),
-        oracles.gradient(lambda v: loss(x, v, beta), gamma),
-        oracles.gradient(lambda v: loss(x, gamma, v), beta),
-    ]
-    assert_all_close(actual, expected, rtol=1e-4, atol=1e-4)
+    expected = [oracles.gradient(lambda v, k=k: loss(k, v), s) for k, s in enumerate(sources)]
+    assert_all_close(gradients(fused, *sources, dtype="float32"), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_given_statistics_keep_the_digits_of_a_large_mean():

@@ -13,11 +13,7 @@ from keras_norm.rnn.core.recurrence import Slot
 from tests.ops import test_step_norms
 
 FEW, MANY, COLUMNS = 3, 5, 12
-NORMS = {
-    "none": None,
-    **test_step_norms.NORMS,
-    "moving": TimestepNorm(1e-2, learning=False),
-}
+NORMS = {"none": None, **test_step_norms.NORMS, "moving": TimestepNorm(1e-2, learning=False)}
 
 
 @pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
