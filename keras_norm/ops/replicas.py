@@ -89,10 +89,7 @@ def all_reduce(x: Tensor) -> Tensor:
 
 
 def longest(time: int | Tensor) -> int | Tensor:
-    """Return the largest number of timesteps of all replicas.
-
-    A static number of timesteps of a TensorFlow graph is equal on all replicas.
-    """
+    """Return the largest number of timesteps of all replicas, in one collective of one integer."""
     return time if count_replicas() == 1 else _adapter().longest(time)
 
 

@@ -24,9 +24,8 @@ def sum_over_replicas(x: Tensor) -> Tensor:
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(x))
 
 
-def longest(time: int | Tensor) -> int | Tensor:
+def longest(time: int | Tensor) -> Tensor:
     """Return the largest number of timesteps of all replicas."""
-    if isinstance(time, int) and not tf.executing_eagerly():
-        return time
+    # A static number can differ too: the inputs of the replicas have their own static shapes.
     context = tf.distribute.get_replica_context()
     return tf.reduce_max(context.all_gather(tf.reshape(tf.identity(time), (1,)), axis=0))
