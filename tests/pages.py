@@ -1,11 +1,23 @@
 """Data and models for the code on the pages of the site (docs/conftest.py)."""
 
+import pathlib
+import re
+
 import keras
 import numpy as np
 
 import keras_norm
 
 ROWS, CLASSES = 8, 10
+GUIDES = pathlib.Path(__file__).parents[1] / "docs" / "guides"
+
+
+def block(page: str, first_line: str, language: str = "python") -> str:
+    """Return the code block of a guide that begins with a line, such as the name of a script."""
+    pattern = rf"^```{language}\n({re.escape(first_line)}\n.*?)^```"
+    found = re.findall(pattern, (GUIDES / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert len(found) == 1, f"{page} has {len(found)} blocks that begin with {first_line!r}"
+    return str(found[0])
 
 
 def digits(samples: int = 64) -> tuple[np.ndarray, np.ndarray]:

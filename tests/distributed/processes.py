@@ -74,6 +74,7 @@ class Processes:
         commands: arguments of Python, for each process.
         folder: folder of the texts of stderr and stdout.
         environments: all environment variables of each process.
+        cwd: working folder of the processes.
 
     Attributes:
         processes: the processes, by rank.
@@ -84,6 +85,7 @@ class Processes:
         commands: Iterable[Sequence[str]],
         folder: pathlib.Path,
         environments: Iterable[Mapping[str, str]],
+        cwd: pathlib.Path = ROOT,
     ) -> None:
         self.folder = folder
         self.processes: list[subprocess.Popen[bytes]] = []
@@ -92,7 +94,7 @@ class Processes:
             with open(self.folder / f"{rank}.stderr", "wb") as stderr:
                 process = subprocess.Popen(
                     [sys.executable, *command],
-                    cwd=ROOT,
+                    cwd=cwd,
                     env=dict(environment),
                     stdin=subprocess.DEVNULL,
                     stdout=stderr,
