@@ -9,13 +9,13 @@ import numpy as np
 import keras_norm
 
 ROWS, CLASSES = 8, 10
-GUIDES = pathlib.Path(__file__).parents[1] / "docs" / "guides"
+DOCS = pathlib.Path(__file__).parents[1] / "docs"
 
 
 def block(page: str, first_line: str, language: str = "python") -> str:
-    """Return the code block of a guide that begins with a line, such as the name of a script."""
+    """Return the code block of a page that begins with a line, such as the name of a script."""
     pattern = rf"^```{language}\n({re.escape(first_line)}\n.*?)^```"
-    found = re.findall(pattern, (GUIDES / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    found = re.findall(pattern, (DOCS / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert len(found) == 1, f"{page} has {len(found)} blocks that begin with {first_line!r}"
     return str(found[0])
 

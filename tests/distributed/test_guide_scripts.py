@@ -5,6 +5,7 @@ A script runs as the guide prints it, in real processes or on logical CPU device
 
 import importlib.util
 import json
+import subprocess
 
 import keras
 import numpy as np
@@ -62,21 +63,21 @@ def two_ranks():
 
 
 def test_fit_on_two_jax_devices_equals_one_device(tmp_path):
-    script = pages.block("distributed.md", "# train_devices.py")
+    script = pages.block("guides/distributed.md", "# train_devices.py")
     counts = [{"JAX_NUM_CPU_DEVICES": count} for count in "12"]
     one, two = (trained(tmp_path / str(n), script, "jax", v) for n, v in enumerate(counts))
     assert_equal(two, one, 1e-5)
 
 
 def test_fit_on_two_replicas_equals_one_device_with_a_smaller_last_batch(tmp_path):
-    script = pages.block("tensorflow_strategies.md", "# train_replicas.py")
+    script = pages.block("guides/tensorflow_strategies.md", "# train_replicas.py")
     one = trained(tmp_path / "one", script, "tensorflow", {})
     two = trained(tmp_path / "two", REPLICAS + script, "tensorflow", {})
     assert_equal(two, one, 2e-6)
 
 
 def test_two_workers_of_which_one_is_killed_start_again_and_equal_one_device(tmp_path):
-    script = pages.block("tensorflow_strategies.md", "# train_workers.py")
+    script = pages.block("guides/tensorflow_strategies.md", "# train_workers.py")
     expected = trained(tmp_path / "one", script, "tensorflow", {})
     folder = tmp_path / "two"
     with start(folder, script, "tensorflow", *two_workers()) as group:
@@ -89,7 +90,23 @@ def test_two_workers_of_which_one_is_killed_start_again_and_equal_one_device(tmp
 
 
 def test_two_ranks_of_torch_equal_one_rank(tmp_path):
-    script = pages.block("pytorch_ranks.md", "# train_ranks.py")
+    script = pages.block("guides/pytorch_ranks.md", "# train_ranks.py")
     ranks = two_ranks()
     one = trained(tmp_path / "one", script, "torch", ranks[0] | {"WORLD_SIZE": "1"})
     assert_equal(trained(tmp_path / "two", script, "torch", *ranks), one, 1e-5)
+
+
+def test_the_manifest_has_the_schema_of_kubernetes():
+    yaml, kubernetes_validate = map(pytest.importorskip, ("yaml", "kubernetes_validate"))
+    documents = list(
+        yaml.safe_load_all(pages.block("guides/clusters.md", "apiVersion: v1", "yaml"))
+    )
+    assert [document["kind"] for document in documents] == ["Service", "Job"]
+    for document in documents:
+        kubernetes_validate.validate(document, "1.37", strict=True)
+
+
+def test_bash_can_read_the_job_of_slurm(tmp_path):
+    script = tmp_path / "train.sh"
+    script.write_text(pages.block("guides/clusters.md", "#!/bin/bash", "sh"))
+    subprocess.run(["bash", "-n", script], check=True)
