@@ -591,6 +591,9 @@ class TimestepBatchNormalization(keras.layers.Layer):
     two unmasked sequences uses the moving statistics, and does not update them. Inference uses row
     min(t, last row that training updated).
 
+    t is 0 at the first unmasked timestep of each sequence, so padding on either side changes no
+    output at an unmasked timestep. Later masked timesteps count.
+
     Args:
         max_timesteps: number of rows of moving statistics.
         momentum: weight of the old value in the moving statistics, in [0, 1]. None computes the
@@ -600,6 +603,8 @@ class TimestepBatchNormalization(keras.layers.Layer):
         scale: whether the layer has a gamma.
         debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
             row. The default is True because few batches reach the late timesteps.
+        count_leading_padding: whether t is 0 at the first timestep, masked or not. The default of
+            `from_config` is True, so that files of earlier revisions give their old outputs.
         **kwargs: `synchronized` of `BatchNormalization`; `unbiased_variance`,
             `moving_mean_initializer`, `moving_variance_initializer`, `beta_initializer`,
             `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`, `beta_constraint`,
@@ -637,6 +642,7 @@ class TimestepBatchNormalization(keras.layers.Layer):
     beta_initializer: keras.initializers.Initializer
     beta_regularizer: keras.regularizers.Regularizer | None
     center: bool
+    count_leading_padding: bool
     debias: bool
     epsilon: float
     gamma: keras.Variable | None
@@ -662,6 +668,7 @@ class TimestepBatchNormalization(keras.layers.Layer):
         scale: bool = True,
         *,
         debias: bool = True,
+        count_leading_padding: bool = False,
         unbiased_variance: bool = False,
         synchronized: bool = False,
         moving_mean_initializer: Serializable = "zeros",
@@ -761,6 +768,10 @@ class BatchNormGRU(NormGRU):
     t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
     initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
 
+    Timestep 0 of a sequence is its first unmasked timestep, in the order of the loop. So padding
+    on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
+    masked timesteps count.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -772,6 +783,9 @@ class BatchNormGRU(NormGRU):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        count_leading_padding: whether timesteps before the first unmasked timestep count too. The
+            default of `from_config` is True, so that files of earlier revisions give their old
+            outputs.
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
@@ -806,6 +820,7 @@ class BatchNormGRU(NormGRU):
         (an LSTM).
     """
 
+    count_leading_padding: bool
     debias: bool
     epsilon: float
     max_timesteps: int
@@ -843,6 +858,7 @@ class BatchNormGRU(NormGRU):
         use_cudnn: bool | str = "auto",
         *,
         synchronized: bool = False,
+        count_leading_padding: bool = False,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -867,6 +883,10 @@ class BatchNormLSTM(NormLSTM):
     t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
     initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
 
+    Timestep 0 of a sequence is its first unmasked timestep, in the order of the loop. So padding
+    on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
+    masked timesteps count.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -878,6 +898,9 @@ class BatchNormLSTM(NormLSTM):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        count_leading_padding: whether timesteps before the first unmasked timestep count too. The
+            default of `from_config` is True, so that files of earlier revisions give their old
+            outputs.
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
@@ -918,6 +941,7 @@ class BatchNormLSTM(NormLSTM):
         (an LSTM).
     """
 
+    count_leading_padding: bool
     debias: bool
     epsilon: float
     max_timesteps: int
@@ -955,6 +979,7 @@ class BatchNormLSTM(NormLSTM):
         use_cudnn: bool | str = "auto",
         *,
         synchronized: bool = False,
+        count_leading_padding: bool = False,
         norm_form: str = "separate",
         normalize_carry: bool = False,
         compiled: bool | str = "auto",
@@ -976,6 +1001,10 @@ class BatchNormSimpleRNN(NormSimpleRNN):
     t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
     initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
 
+    Timestep 0 of a sequence is its first unmasked timestep, in the order of the loop. So padding
+    on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
+    masked timesteps count.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -987,6 +1016,9 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        count_leading_padding: whether timesteps before the first unmasked timestep count too. The
+            default of `from_config` is True, so that files of earlier revisions give their old
+            outputs.
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
@@ -1021,6 +1053,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         (an LSTM).
     """
 
+    count_leading_padding: bool
     debias: bool
     epsilon: float
     max_timesteps: int
@@ -1055,6 +1088,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         synchronized: bool = False,
+        count_leading_padding: bool = False,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1564,6 +1598,10 @@ class BatchNormGRUCell(NormGRUCell):
     t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
     initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
 
+    Timestep 0 of a sequence is its first unmasked timestep, in the order of the loop. So padding
+    on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
+    masked timesteps count.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -1575,6 +1613,9 @@ class BatchNormGRUCell(NormGRUCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        count_leading_padding: whether timesteps before the first unmasked timestep count too. The
+            default of `from_config` is True, so that files of earlier revisions give their old
+            outputs.
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
@@ -1604,6 +1645,7 @@ class BatchNormGRUCell(NormGRUCell):
         (an LSTM).
     """
 
+    count_leading_padding: bool
     debias: bool
     epsilon: float
     kernel_candidate_norm: TimestepBatchNormalization
@@ -1638,6 +1680,7 @@ class BatchNormGRUCell(NormGRUCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         synchronized: bool = False,
+        count_leading_padding: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1661,6 +1704,10 @@ class BatchNormLSTMCell(NormLSTMCell):
     t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
     initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
 
+    Timestep 0 of a sequence is its first unmasked timestep, in the order of the loop. So padding
+    on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
+    masked timesteps count.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -1672,6 +1719,9 @@ class BatchNormLSTMCell(NormLSTMCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        count_leading_padding: whether timesteps before the first unmasked timestep count too. The
+            default of `from_config` is True, so that files of earlier revisions give their old
+            outputs.
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
@@ -1709,6 +1759,7 @@ class BatchNormLSTMCell(NormLSTMCell):
         (an LSTM).
     """
 
+    count_leading_padding: bool
     debias: bool
     epsilon: float
     kernel_norm: TimestepBatchNormalization
@@ -1742,6 +1793,7 @@ class BatchNormLSTMCell(NormLSTMCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         synchronized: bool = False,
+        count_leading_padding: bool = False,
         norm_form: str = "separate",
         normalize_carry: bool = False,
         activity_regularizer: Serializable = None,
@@ -1762,6 +1814,10 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
     t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
     initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
 
+    Timestep 0 of a sequence is its first unmasked timestep, in the order of the loop. So padding
+    on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
+    masked timesteps count.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -1773,6 +1829,9 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        count_leading_padding: whether timesteps before the first unmasked timestep count too. The
+            default of `from_config` is True, so that files of earlier revisions give their old
+            outputs.
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
@@ -1802,6 +1861,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         (an LSTM).
     """
 
+    count_leading_padding: bool
     debias: bool
     epsilon: float
     kernel_norm: TimestepBatchNormalization
@@ -1832,6 +1892,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         synchronized: bool = False,
+        count_leading_padding: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,

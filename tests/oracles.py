@@ -292,13 +292,34 @@ class TimestepBatchNorm:
         return exponential_average(np.full(self.features, initial), values, self.momentum)
 
 
-def timestep_batch_norm(norm: TimestepBatchNorm, x, mask=None, training=False):
+def timestep_batch_norm(
+    norm: TimestepBatchNorm, x, mask=None, training=False, count_leading_padding=False
+):
     """Run a TimestepBatchNorm over x (batch, time, features) with mask (batch, time)."""
     mask = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, bool)
-    steps = [norm.step(x[:, t], t, mask[:, t], training) for t in range(x.shape[1])]
+    order = order_of_timesteps(mask, count_leading_padding)
+    x, mask = (np.take_along_axis(a, order[..., None], 1) for a in (x, mask[..., None]))
+    steps = [norm.step(x[:, t], t, mask[:, t, 0], training) for t in range(x.shape[1])]
     if training:
         norm.end_batch()
-    return np.stack(steps, axis=1)
+    return in_order(np.stack(steps, axis=1), order)
+
+
+def order_of_timesteps(mask, count_leading_padding):
+    """Return the positions of the timesteps 0, 1, ... of each sequence, (batch, time).
+
+    Timestep 0 is the first unmasked timestep of the sequence; the leading padding comes last. With
+    `count_leading_padding` the positions are 0, 1, ....
+    """
+    skipped = np.cumsum(mask, axis=1) == 0
+    return np.argsort(skipped & (not count_leading_padding), axis=1, kind="stable")
+
+
+def in_order(y, order):
+    """Put the timesteps of y (batch, time, width) at the positions in `order`."""
+    placed = np.empty_like(y)
+    np.put_along_axis(placed, order[..., None], y, axis=1)
+    return placed
 
 
 # Recurrent steps --------------------------------------------------------------------------------
@@ -386,7 +407,13 @@ def simple_rnn_step(x, states, kernel, recurrent_kernel, bias=None, **norms):
 
 
 def run_sequence(
-    step: Callable, x, states, mask=None, go_backwards=False, zero_output_for_mask=False
+    step: Callable,
+    x,
+    states,
+    mask=None,
+    go_backwards=False,
+    zero_output_for_mask=False,
+    count_leading_padding=True,
 ):
     """Run a step over time with the mask semantics of `keras.layers.RNN`.
 
@@ -394,19 +421,24 @@ def run_sequence(
     timestep is zeros.
 
     `step` is a function (x_t, states, t, mask_t) -> (output, new states), where t counts the
-    timesteps in the order of processing. x is (batch, time, inputs) and the mask (batch, time).
+    timesteps in the order of processing, from the first unmasked timestep of each sequence if
+    `count_leading_padding` is False. x is (batch, time, inputs) and the mask (batch, time).
     With `go_backwards`, the outputs have the order of processing too. Returns the outputs
     (batch, time, width) and the last states.
     """
     x = np.asarray(x)
     mask = np.ones(x.shape[:2], bool) if mask is None else np.asarray(mask, bool)
-    times = range(x.shape[1])
+    if go_backwards:
+        x, mask = x[:, ::-1], mask[:, ::-1]
+    leading, order = np.cumsum(mask, axis=1) == 0, order_of_timesteps(mask, count_leading_padding)
+    x, mask = (np.take_along_axis(a, order[..., None], 1) for a in (x, mask[..., None]))
     previous, outputs = None, []
-    for t, source in enumerate(reversed(times) if go_backwards else times):
-        output, new_states = step(x[:, source], states, t, mask[:, source])
+    for t in range(x.shape[1]):
+        output, new_states = step(x[:, t], states, t, mask[:, t, 0])
         previous = np.zeros_like(output) if previous is None else previous
-        unmasked = mask[:, source, None]
+        unmasked = mask[:, t]
         states = [np.where(unmasked, new, old) for new, old in zip(new_states, states, strict=True)]
         previous = np.where(unmasked, output, previous)
         outputs.append(np.where(unmasked, previous, 0) if zero_output_for_mask else previous)
-    return np.stack(outputs, axis=1), states
+    # Before the first unmasked timestep there is no previous output.
+    return np.where(leading[..., None], 0, in_order(np.stack(outputs, axis=1), order)), states

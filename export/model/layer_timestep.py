@@ -20,6 +20,7 @@ from keras_norm.named_layers import named_layers
 from keras_norm.rnn import loop
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.rnn.timestep_counter import advance_counter, read_counter
 from keras_norm.substitution import Function
 from keras_norm.typing import Nest, Tensor
 
@@ -179,9 +180,12 @@ class LayerTimestep:
         previous = ops.zeros_like(output) if layer.zero_output_for_mask else previous
         new, old = keras.tree.flatten(after), keras.tree.flatten(before)
         result = [where_unmasked(unmasked, n, o) for n, o in zip(new, old, strict=True)]
-        # A counter of timesteps, the last state of a NormRNN, counts masked timesteps too.
         if isinstance(layer, NormRNN) and _counts_timesteps(layer):
-            result[-1] = new[-1]
+            # The counter of timesteps, the last state of a NormRNN, counts masked timesteps too,
+            # from the first unmasked timestep on.
+            counted = ops.logical_or(ops.reshape(unmasked, (-1,)), read_counter(old[-1]) > 0)
+            aligned = layer.cell.slots.align_sequences
+            result[-1] = advance_counter(old[-1], counted) if aligned else new[-1]
         output = where_unmasked(unmasked, output, previous)
         return output, keras.tree.pack_sequence_as(before, result)
 

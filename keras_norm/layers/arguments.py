@@ -11,6 +11,8 @@ from keras_norm.typing import Config
 
 # Arguments that Keras reads from **kwargs and does not declare.
 UNDECLARED = frozenset(["implementation", "input_dim", "input_shape"])
+# Arguments that configs of earlier revisions do not have, with the values that give their outputs.
+EARLIER_VALUES = {"count_leading_padding": True}
 KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
 
 
@@ -53,6 +55,11 @@ class DeclaredArguments(keras.layers.Layer):
         names = [n for n in declared.parameters if n not in {*config, *KERAS_ARGUMENTS}]
         arguments = {name: getattr(self, name) for name in names}
         return {**config, **keras.saving.serialize_keras_object(arguments)}
+
+    @classmethod
+    def from_config(cls, config: Config) -> Self:
+        """Create the layer from a configuration of `get_config`, also of an earlier revision."""
+        return cls(**with_earlier_values(cls, config))
 
 
 def signature(cls: type) -> inspect.Signature:
@@ -100,6 +107,17 @@ def bind_arguments(cls: Any, args: Sequence[object], kwargs: Mapping[str, object
             f"{', '.join(kwargs) or 'none'}."
         ) from None
     return {**kwargs, **bound.arguments}
+
+
+def with_earlier_values(cls: Any, config: Config) -> Config:
+    """Add the arguments that a config of an earlier revision does not have (`EARLIER_VALUES`).
+
+    A user's `__init__` that accepts fixed arguments receives no others.
+    """
+    own = inspect.signature(cls.__init__).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in own.values())
+    accepted = own.keys() | (cls.declared.parameters.keys() if takes_any else ())
+    return {name: v for name, v in EARLIER_VALUES.items() if name in accepted} | config
 
 
 def _suggest_correction(cls: Any, given: Iterable[str], error: str) -> str:

@@ -8,6 +8,7 @@ from keras import ops
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, with_features
 from keras_norm.ops.global_statistics import BatchStatistics
+from keras_norm.ops.leading_padding import count_leading_padding, roll_sequences
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.replicas import is_part_of_batch, require_equal_lengths
@@ -29,6 +30,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
     two unmasked sequences uses the moving statistics, and does not update them. Inference uses row
     min(t, last row that training updated).
 
+    t is 0 at the first unmasked timestep of each sequence, so padding on either side changes no
+    output at an unmasked timestep. Later masked timesteps count.
+
     Args:
         max_timesteps: number of rows of moving statistics.
         momentum: weight of the old value in the moving statistics, in [0, 1]. None computes the
@@ -38,6 +42,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         scale: whether the layer has a gamma.
         debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
             row. The default is True because few batches reach the late timesteps.
+        count_leading_padding: whether t is 0 at the first timestep, masked or not. The default of
+            `from_config` is True, so that files of earlier revisions give their old outputs.
         **kwargs: `synchronized` of `BatchNormalization`; `unbiased_variance`,
             `moving_mean_initializer`, `moving_variance_initializer`, `beta_initializer`,
             `gamma_initializer`, `beta_regularizer`, `gamma_regularizer`, `beta_constraint`,
@@ -83,6 +89,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         scale: bool = True,
         *,
         debias: bool = True,
+        count_leading_padding: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -94,6 +101,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
                 f"of 1 or more. Received: max_timesteps={max_timesteps!r}."
             )
         self.max_timesteps = int(max_timesteps)
+        self.count_leading_padding = count_leading_padding
 
     def build(self, input_shape: Shape) -> None:
         """Create gamma, beta and one row of moving statistics for each timestep."""
@@ -128,6 +136,17 @@ class TimestepBatchNormalization(StatisticsNormalization):
         inputs, _ = with_features(inputs, -1, self.moving_mean.shape[-1:])
         if mask is not None:
             mask = align_mask(mask, inputs, axis=rank - 1)
+        if mask is None or step is not None or self.count_leading_padding:
+            return self._normalize(inputs, training, mask, step)
+        n = count_leading_padding(mask[:, :, 0])
+        inputs, mask = roll_sequences(inputs, -n), roll_sequences(mask, -n)
+        return roll_sequences(self._normalize(inputs, training, mask, step), n)
+
+    def _normalize(
+        self, inputs: Tensor, training: bool | None, mask: Tensor | None, step: TensorLike | None
+    ) -> Tensor:
+        """Normalize sequences that begin at timestep 0, or the single timestep `step`."""
+        rank = len(inputs.shape)
         if step is None:
             steps = ops.arange(ops.shape(inputs)[1])
         else:

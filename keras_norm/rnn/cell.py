@@ -297,4 +297,4 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Create the cell from a configuration of `get_config`."""
-        return cls(**deserialize_norm(config))
+        return super().from_config(deserialize_norm(config))

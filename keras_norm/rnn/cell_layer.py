@@ -7,7 +7,12 @@ from typing import Any, ClassVar, Self
 
 import keras
 
-from keras_norm.layers.arguments import ClassSignature, bind_arguments, signature
+from keras_norm.layers.arguments import (
+    ClassSignature,
+    bind_arguments,
+    signature,
+    with_earlier_values,
+)
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.rnn.slots import deserialize_norm
@@ -62,7 +67,7 @@ class CellLayer(NormRNN):
     @classmethod
     def from_config(cls, config: Config) -> Self:
         """Create the layer from a configuration of `get_config`."""
-        return cls(**deserialize_norm(config))
+        return cls(**with_earlier_values(cls, deserialize_norm(config)))
 
 
 def _order_like(

@@ -14,6 +14,7 @@ from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.replicas import all_reduce
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import TimestepNorm
+from keras_norm.rnn.alignment import align_sequences
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import apply_masks, fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree, step_norm
@@ -73,18 +74,21 @@ def recurrence_of(
     return Recurrence(type(cell), kernel, recurrent, describe(inner, False), *masks)
 
 
+@align_sequences
 def run(
     cell: NormCell,
-    recurrence: Recurrence,
     sequences: Tensor,
     states: Tensors,
     mask: Tensor | None,
     training: bool,
     dropout_masks: tuple[Tensors, Tensors],
     *,
+    recurrence: Recurrence,
     return_sequences: bool,
 ) -> Results:
     """Run a cell over sequences; arguments and results as for `loop.run`.
+
+    `recurrence` is the result of `recurrence_of` for the cell.
 
     The backend derives the gradient of the operations before and after the recurrence, such as the
     transposition of the inputs.

@@ -24,6 +24,7 @@ from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES
+from keras_norm.rnn.alignment import align_sequences
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Weights, step_norm
@@ -117,6 +118,7 @@ class LayerCall(NamedTuple):
 SlotNorm: TypeAlias = PerSampleNorm | BatchNormInference | BatchNormTraining | LayerCall
 
 
+@align_sequences
 def run(
     cell: NormCell,
     sequences: Tensor,

@@ -197,7 +197,10 @@ class NormRNN(keras.layers.RNN):
             recurrence = compiled_recurrence.recurrence_of(self.cell, training, dropout_masks)
             if recurrence is not None and not self.unroll:
                 return compiled_recurrence.run(
-                    self.cell, recurrence, *arguments, return_sequences=self.return_sequences
+                    self.cell,
+                    *arguments,
+                    recurrence=recurrence,
+                    return_sequences=self.return_sequences,
                 )
             if self.compiled is True:
                 raise ValueError(

@@ -41,6 +41,7 @@ class BatchNormPreset(NormCell):
         debias: bool = True,
         *args: Any,
         synchronized: bool = False,
+        count_leading_padding: bool = False,
         **kwargs: Any,
     ) -> None:
         def batch_norm(slot: str) -> TimestepBatchNormalization:
@@ -51,6 +52,7 @@ class BatchNormPreset(NormCell):
                 center=slot == "state_norm",
                 debias=debias,
                 synchronized=synchronized,
+                count_leading_padding=count_leading_padding,
                 gamma_initializer=keras.initializers.Constant(0.1),
             )
 
@@ -61,6 +63,7 @@ class BatchNormPreset(NormCell):
         self.epsilon = epsilon
         self.debias = debias
         self.synchronized = synchronized
+        self.count_leading_padding = count_leading_padding
 
 
 class Preset(NamedTuple):
@@ -98,6 +101,10 @@ BN_t uses the batch statistics of timestep t in training, and the moving statist
 t at inference. Every BN_t has its own statistics and gamma. All timesteps share gamma, which is
 initialized to 0.1. Only the norm of c, in an LSTM, has a beta.
 
+Timestep 0 of a sequence is its first unmasked timestep, in the order of the loop. So padding
+on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
+masked timesteps count.
+
 Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
 `initial_state`, every piece uses the statistics of the first timesteps.
 The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.""",
@@ -107,6 +114,9 @@ The moving statistics lag behind the weights: call `keras_norm.recalibrate` befo
     momentum: weight of earlier batches in the moving statistics; None averages all batches.
     epsilon: number that the norms add to the variance.
     debias: whether to correct the moving statistics for their initial values 0 and 1.
+    count_leading_padding: whether timesteps before the first unmasked timestep count too. The
+        default of `from_config` is True, so that files of earlier revisions give their old
+        outputs.
     synchronized: whether the replicas of a distributed step normalize with the statistics of
         the global batch. The moving statistics are those of the global batch with both values.
         TensorFlow does not support it, and JAX always does it.""",

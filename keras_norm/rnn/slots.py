@@ -52,11 +52,13 @@ class Slots:
 
     Attributes:
         count_steps: whether a slot has statistics per timestep, so that the cell counts timesteps.
+        align_sequences: whether a slot counts timesteps from the first unmasked timestep.
         has_per_sample_norm: whether a slot divides by a statistic of one sample, which can be zero.
 
     Raises:
         TypeError: `norm` is not None, a layer or a dict of layers.
-        ValueError: a slot that the cell does not have, or a layer that cannot run in a recurrence.
+        ValueError: a slot that the cell does not have, or a layer that cannot run in a recurrence,
+            or slots that count timesteps in different ways.
     """
 
     def __init__(self, norm: NormArgument, widths: Mapping[str, int]) -> None:
@@ -78,9 +80,25 @@ class Slots:
         }
         classes = [template.cls for template in self.templates.values()]
         self.count_steps = any(getattr(cls, "per_timestep", False) for cls in classes)
+        self.align_sequences = self._counts_from_first_unmasked()
         self.has_per_sample_norm = not all(
             issubclass(cls, StatisticsNormalization) for cls in classes
         )
+
+    def _counts_from_first_unmasked(self) -> bool:
+        """Return whether the slots with statistics per timestep do not count leading padding."""
+        name = "count_leading_padding"
+        counts = {
+            slot: template.config[name]
+            for slot, template in self.templates.items()
+            if name in template.config
+        }
+        if len({*counts.values()}) > 1:
+            raise ValueError(
+                f"All norms of a cell must have equal values of {name}. Received: {counts}. Set "
+                f"{name} to the same value in every slot."
+            )
+        return False in counts.values()
 
     def initialize_candidate_beta(self, initializer: CandidateNormal) -> bool:
         """Set the beta initializer of the candidate gate's norm to `CandidateNormal`.

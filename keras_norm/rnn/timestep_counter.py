@@ -23,14 +23,15 @@ def read_counter(counter: Tensor) -> Tensor:
     return digits[:, 0] * COUNTER_BASE + digits[:, 1]
 
 
-def advance_counter(counter: Tensor) -> Tensor:
+def advance_counter(counter: Tensor, counted: Tensor | None = None) -> Tensor:
     """Add 1 to the timestep counter of each sequence, which is stored as two digits (batch, 2).
 
-    The sum is computed in integers, because an 8-bit or 16-bit file would round floating-point
-    digits at every timestep.
+    With `counted`, bool (batch,), only the counters of these sequences change. The sum is computed
+    in integers, because an 8-bit or 16-bit file would round floating-point digits at every
+    timestep.
     """
     digits = ops.cast(counter, "int32")
-    low = digits[:, 1] + 1
+    low = digits[:, 1] + (1 if counted is None else ops.cast(counted, "int32"))
     carry = ops.cast(low >= COUNTER_BASE, "int32")
     after = ops.stack([digits[:, 0] + carry, low - carry * COUNTER_BASE], axis=1)
     return ops.cast(after, counter.dtype)

@@ -4,9 +4,6 @@ from typing import Any
 
 import keras
 
-from keras_norm import TimestepBatchNormalization
-from keras_norm.named_layers import named_layers
-
 # Layers of random models that ignore a mask, or do not pass it on. (In attention a masked timestep
 # attends to all timesteps, also to masked timesteps.)
 READERS = {
@@ -23,24 +20,18 @@ READERS = {
 
 
 def reads_padding(model: keras.Model) -> bool:
-    """Return whether a layer of a random model reads or counts masked timesteps."""
+    """Return whether a layer of a random model reads masked timesteps."""
     return any(_reads_padding(layer) for layer in model.layers)
 
 
 def _reads_padding(layer: Any) -> bool:
     if isinstance(layer, keras.layers.Bidirectional):
-        return _counts_from_the_end(layer.backward_layer) or _ends_in_zeros(layer.forward_layer)
+        return _ends_in_zeros(layer.forward_layer)
     if isinstance(layer, keras.layers.RNN):
         # Keras reverses the sequence, but not its mask.
         reversed_sequence = layer.go_backwards and layer.return_sequences
-        return reversed_sequence or _counts_from_the_end(layer) or _ends_in_zeros(layer)
+        return reversed_sequence or _ends_in_zeros(layer)
     return type(layer) in READERS
-
-
-def _counts_from_the_end(layer: keras.layers.RNN) -> bool:
-    """Return whether a layer counts its statistics per timestep from the last timestep."""
-    inner = (found for _, found in named_layers(layer))
-    return layer.go_backwards and any(isinstance(x, TimestepBatchNormalization) for x in inner)
 
 
 def _ends_in_zeros(layer: keras.layers.RNN) -> bool:

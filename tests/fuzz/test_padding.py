@@ -10,14 +10,13 @@ READING = {
     "convolution": lambda: layers.Conv1D(2, 3, padding="same"),
     "pooling": lambda: layers.GlobalMaxPooling1D(),
     "a norm without masks": lambda: layers.RMSNormalization(),
-    "backward BatchNorm": lambda: keras_norm.BatchNormGRU(2, 3, go_backwards=True),
-    "BatchNorm Bidirectional": lambda: layers.Bidirectional(keras_norm.BatchNormGRU(2, 3)),
     "reversed sequence": lambda: layers.GRU(2, go_backwards=True, return_sequences=True),
     "last output, masked": lambda: layers.GRU(2, zero_output_for_mask=True),
 }
 NOT_READING = {
     "BatchNorm": lambda: keras_norm.BatchNormGRU(2, 3),
-    "backward LayerNorm": lambda: keras_norm.LayerNormGRU(2, go_backwards=True),
+    "backward BatchNorm": lambda: keras_norm.BatchNormGRU(2, 3, go_backwards=True),
+    "BatchNorm Bidirectional": lambda: layers.Bidirectional(keras_norm.BatchNormGRU(2, 3)),
     "Bidirectional": lambda: layers.Bidirectional(
         keras_norm.LayerNormGRU(2, return_sequences=True)
     ),

@@ -228,6 +228,8 @@ def reference(
             **(step_options or {}),
         )
 
+    aligned = any(not getattr(n, "count_leading_padding", True) for n in slots.values())
+    sequence_options["count_leading_padding"] = not aligned
     outputs, states = oracles.run_sequence(step, x, states, mask, **sequence_options)
     if training and moving is not None:
         moving.end_batch()

@@ -96,7 +96,7 @@ class LeftPadding(Padding):
     """Masked timesteps on the left change no output at other timesteps.
 
     A change is not a failure: its status is "differs". A model may count timesteps from the start
-    of the padded sequence, as per-timestep statistics and position embeddings do.
+    of the padded sequence, as position embeddings do.
     """
 
     name = "left padding"

@@ -1,0 +1,55 @@
+"""Move the masked timesteps before the first unmasked timestep of a sequence to its end."""
+
+import keras
+from keras import ops
+
+from keras_norm.ops.custom_gradient import Gradient, with_custom_gradient
+from keras_norm.typing import Tensor
+
+
+def count_leading_padding(mask: Tensor) -> Tensor:
+    """Count the masked timesteps before the first unmasked timestep of each sequence.
+
+    The count of a fully masked sequence is its number of timesteps.
+
+    Args:
+        mask: bool (batch, time), True at unmasked timesteps.
+
+    Returns:
+        The counts, int32 (batch, 1).
+    """
+    # TFLite cannot add bools, so the mask is converted to integers.
+    unmasked = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+    return ops.sum(ops.cast(unmasked == 0, "int32"), axis=1, keepdims=True)
+
+
+def roll_sequences(x: Tensor, shift: Tensor) -> Tensor:
+    """Shift the timesteps of each sequence; the timesteps beyond one end return at the other end.
+
+    ::
+
+        y[b, t] = x[b, (t - shift[b]) mod time]        dx[b, t] = dy[b, (t + shift[b]) mod time]
+
+    With a negative count of leading padding as the shift, each sequence begins at its first
+    unmasked timestep. With the positive count the timesteps return to their positions.
+
+    Args:
+        x: (batch, time, ...).
+        shift: int32 (batch, 1), or (1, 1) for all sequences.
+    """
+
+    def function(x: Tensor, shift: Tensor) -> tuple[Tensor, Gradient]:
+        return _gather(x, shift), lambda dy: [roll_sequences(dy, -shift)]
+
+    # The gradient of a permutation is its inverse. TensorFlow would add up the rows of segments.
+    return with_custom_gradient(function, x, shift)
+
+
+def _gather(x: Tensor, shift: Tensor) -> Tensor:
+    time = ops.shape(x)[1]
+    index = ops.mod(ops.arange(time) - shift, time)
+    if keras.backend.backend() == "tensorflow":
+        from keras_norm.ops.tensorflow_gather import gather_timesteps
+
+        return gather_timesteps(x, index)
+    return ops.take_along_axis(x, ops.reshape(index, (*index.shape, *[1] * (x.ndim - 2))), axis=1)
