@@ -182,7 +182,9 @@ def test_statistics_of_a_timestep_are_those_of_the_sequences_that_reach_it():
     batches = [RNG.normal(size=(n, time, 3)) for n, time in ((9, 2), (3, 4), (9, 4))]
     batches[2][:4, 2:] = 0.0
     layers = [(both.forward_layer.cell, batches)]
-    layers.append((both.backward_layer.cell, [batch[:, ::-1] for batch in batches]))
+    backward = [batch[:, ::-1].copy() for batch in batches]
+    backward[2][:4] = np.roll(backward[2][:4], -2, axis=1)  # timestep 0 is the last unmasked one
+    layers.append((both.backward_layer.cell, backward))
     for cell, _ in layers:
         before = np.where(np.arange(6)[:, None] < 4, 99.0, 7.0) * np.ones(5)
         cell.kernel_norm.moving_mean.assign(before)
