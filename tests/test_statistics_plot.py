@@ -1,11 +1,15 @@
-"""The picture of moving statistics over timesteps."""
+"""The picture of moving statistics over timesteps, and figures, which need Matplotlib."""
+
+import sys
 
 import keras
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import keras_norm
 from keras_norm import plot_statistics
+from keras_norm.new_figure import label_of, new_figure
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +91,22 @@ def test_an_object_without_statistics_raises(given, error, message):
     named = dict(zip(("lstm", "untrained"), layers, strict=True))
     with pytest.raises(error, match=message):
         plot_statistics(named.get(given, given))
+
+
+def test_pyplot_does_not_show_the_figure_a_second_time():
+    figure, axes = new_figure(2, 3, 1.0)
+    assert [len(row) for row in axes] == [3, 3]
+    assert figure.axes == [each for row in axes for each in row]
+    assert plt.get_fignums() == []
+
+
+def test_a_missing_matplotlib_raises_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r'pip install "\.\[plot\]"'):
+        new_figure(1, 1, 1.0)
+
+
+@pytest.mark.parametrize("name", ["_a", "a$b", "a"])
+def test_a_label_is_neither_hidden_nor_a_formula(name):
+    assert not label_of(name).startswith("_")
+    assert label_of(name).replace(r"\$", "").count("$") == 0

@@ -16,6 +16,7 @@ from tests.check_layer import layer_gradients
 RNG = np.random.default_rng(0)
 STEPS = 4  # max_timesteps
 WIDTH = 3
+TOLERANCE = {"float32": 2e-5, "float64": 1e-11}
 MASKS = {
     "none": None,
     "right": np.arange(4) < np.array([[4], [3], [3], [2], [1]]),
@@ -87,21 +88,26 @@ def test_operations_do_not_grow_with_time(implementation):
 # Training ---------------------------------------------------------------------------------------
 
 
-@every_mask
-@pytest.mark.parametrize(("dtype", "atol"), [("float32", 2e-5), ("float64", 1e-11)])
-def test_each_timestep_is_normalized_over_its_unmasked_sequences(mask, dtype, atol, implementation):
+@pytest.mark.parametrize(
+    ("name", "dtype", "implementation"),
+    [
+        *((name, dtype, "composed") for name in MASKS for dtype in TOLERANCE),
+        ("none", "float32", "fused"),
+    ],
+    indirect=["implementation"],
+)
+def test_each_timestep_is_normalized_over_its_unmasked_sequences(name, dtype, implementation):
     layer, oracle = layer_and_oracle(dtype)
     # A batch without a mask first: statistics of two sequences alone are ill-conditioned.
-    for now in (None, mask, mask):
-        train(layer, oracle, draw(4).astype(dtype), now, atol)
+    for mask in (None, MASKS[name], MASKS[name]):
+        train(layer, oracle, draw(4).astype(dtype), mask, TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("time", [1, 3, 5, 9])
-@pytest.mark.parametrize("masked", [False, True])
-def test_training_equals_the_oracle_at_every_length(time, masked):
+def test_training_equals_the_oracle_at_every_length(time):
     layer, oracle = layer_and_oracle()
-    for _ in range(3):
-        train(layer, oracle, draw(time), RNG.random((5, time)) > 0.4 if masked else None)
+    for mask in (None, RNG.random((5, time)) > 0.4, RNG.random((5, time)) > 0.4):
+        train(layer, oracle, draw(time), mask)
 
 
 @pytest.mark.parametrize("max_timesteps", [STEPS, 2])
@@ -151,13 +157,10 @@ def test_gradients_are_exact(mask):
         np.testing.assert_allclose(actual[k], expected, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_batch_and_time_may_be_dynamic(jit_compile):
+def test_batch_and_time_may_be_dynamic():
     layer, oracle = layer_and_oracle()
     spec = [tf.TensorSpec((None, None, WIDTH), "float64"), tf.TensorSpec((None, None), "bool")]
-    step = tf.function(
-        lambda x, mask: layer(x, training=True, mask=mask), spec, jit_compile=jit_compile
-    )
+    step = tf.function(lambda x, mask: layer(x, training=True, mask=mask), spec, jit_compile=True)
     for batch, time in [(5, 3), (4, 6)]:
         x, mask = draw(time, batch), RNG.random((batch, time)) > 0.2
         y = np.asarray(step(x, mask))

@@ -8,7 +8,12 @@ import pytest
 import tensorflow as tf
 
 from keras_norm import LayerNormalization, TimestepBatchNormalization
-from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
+from keras_norm.rnn.timestep_counter import (
+    COUNTER_BASE,
+    COUNTER_DIGITS,
+    advance_counter,
+    read_counter,
+)
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, FEATURES, KINDS, MASK, TIME, UNITS
@@ -108,6 +113,7 @@ def test_the_counter_is_exact_over_thousands_of_timesteps(dtype):
         counter = advance(counter, 63)
         assert read_counter(counter) == t + 63
         counter = advance(counter, 1)
+        assert tf.reduce_max(counter) < COUNTER_BASE  # a digit fits in 8 bits
 
 
 def test_every_sequence_has_its_own_counter():
