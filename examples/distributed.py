@@ -24,7 +24,7 @@ from sklearn.datasets import load_digits
 import keras_norm
 from keras_norm.export import check, export_saved_model
 
-TRAINING, ROWS, UNITS, BATCH = 1440, 8, 16, 32  # BATCH: samples of a process in one step
+ROWS, UNITS, STEPS, BATCH = 8, 16, 22, 64  # BATCH: samples of all processes in one step
 
 
 def join(processes, process):
@@ -43,9 +43,9 @@ def load():
     x, y = load_digits(return_X_y=True)
     x = (x / 16.0).astype("float32").reshape(-1, ROWS, ROWS)
     # All processes need an equal number of full batches: a batch more would wait for ever.
-    samples = TRAINING // jax.process_count() // BATCH * BATCH
+    samples = STEPS * (BATCH // jax.process_count())
     own = np.arange(samples) * jax.process_count() + jax.process_index()
-    return x[own], y[own], x[TRAINING:], y[TRAINING:]
+    return x[own], y[own], x[STEPS * BATCH :], y[STEPS * BATCH :]
 
 
 def build():
@@ -61,17 +61,17 @@ def train(distribution, x, y, epochs, checkpoint):
     """Train from the checkpoint, if there is one; process 0 writes a checkpoint every epoch."""
     with distribution.scope():
         model = keras.saving.load_model(checkpoint) if checkpoint.exists() else build()
-    for epoch in range(int(model.optimizer.iterations) // (len(x) // BATCH), epochs):
+    for epoch in range(int(model.optimizer.iterations) // STEPS, epochs):
         order = np.random.default_rng(epoch).permutation(len(x))
         with distribution.scope():
-            model.fit(x[order], y[order], BATCH, epoch + 1, 2, initial_epoch=epoch, shuffle=False)
+            options = {"batch_size": len(x) // STEPS, "initial_epoch": epoch, "epochs": epoch + 1}
+            model.fit(x[order], y[order], shuffle=False, verbose=2, **options)
         # Inside the scope, `save` would create variables and wait for the other processes.
         if jax.process_index() == 0:
             model.save(checkpoint.with_name("new.keras"))
             os.replace(checkpoint.with_name("new.keras"), checkpoint)  # the whole file or nothing
-    weights = model.get_weights()
-    multihost_utils.assert_equal(weights, "The processes have different weights.")
-    print(f"{len(weights)} weights and statistics are equal on {jax.process_count()} processes.")
+    multihost_utils.assert_equal(model.get_weights(), "The processes have different weights.")
+    print(f"All weights and statistics are equal on {jax.process_count()} processes.")
 
 
 def main(argv=None):

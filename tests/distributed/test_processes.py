@@ -1,6 +1,7 @@
 """The rig starts groups of processes, collects their results, and ends what fails or hangs."""
 
 import fcntl
+import signal
 import subprocess
 import time
 
@@ -51,6 +52,11 @@ def fail_or_wait(place):
     raise RuntimeError("the second process has failed")
 
 
+def wait(place):
+    """Wait for a minute."""
+    time.sleep(60)
+
+
 @pytest.mark.parametrize("kind", processes.BACKENDS)
 def test_a_group_adds_over_all_its_processes_or_devices(kind, tmp_path):
     for result in processes.run(kind, total, tmp_path, x=X):
@@ -66,3 +72,10 @@ def test_a_failed_process_fails_the_test_with_its_stderr_and_ends_the_group(tmp_
     with open(group.folder / "lock") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # the lock is free if the child of process 0 has ended
     assert time.monotonic() - start < 40
+
+
+def test_a_program_that_takes_too_long_fails_the_test_and_is_killed(tmp_path):
+    error = pytest.raises(pytest.fail.Exception, match="not ready in time")
+    with processes.Group("jax_devices", wait, tmp_path) as group, error:
+        group.results(0.5)
+    assert group.processes[0].returncode == -signal.SIGKILL
