@@ -59,12 +59,12 @@ class TimestepNorm:
         mean, r = moving
         if not self.learning:
             return [mean, r]
-        n = self._count(a, unmasked)
+        total = ops.sum(_keep(a, unmasked), axis=-2, keepdims=True)
+        n, total = self._add_replicas(_count(a, unmasked), total)
         share = 1.0 / ops.maximum(n, 1.0)
-        (total,) = self._sums(ops.sum(_keep(a, unmasked), axis=-2, keepdims=True))
         batch_mean = share * total
         centered = _keep(a - batch_mean, unmasked)
-        (squares,) = self._sums(ops.sum(centered * centered, axis=-2, keepdims=True))
+        (squares,) = self._add_replicas(ops.sum(centered * centered, axis=-2, keepdims=True))
         v = share * squares
         enough = n >= MIN_SEQUENCES
         return [
@@ -99,23 +99,21 @@ class TimestepNorm:
         d_beta = ops.sum(dy, axis=-2, keepdims=True)
         da = dy
         if self.learning:
-            n = self._count(a, unmasked)
+            n, sum_dy, sum_of_products = self._add_replicas(_count(a, unmasked), d_beta, d_gamma)
             share = ops.where(n >= MIN_SEQUENCES, 1.0 / ops.maximum(n, 1.0), 0.0)
-            sum_dy, sum_of_products = self._sums(d_beta, d_gamma)
             da = _keep(dy - share * (sum_dy + normalized * sum_of_products), unmasked)
         return (r if gamma is None else r * gamma) * da, d_gamma, d_beta
 
-    def _sums(self, *sums: Tensor) -> Tensors:
-        """Add up sums over the replicas, if the norm is synchronized."""
+    def _add_replicas(self, *sums: Tensor) -> Tensors:
+        """Add up sums over the replicas in one collective, if the norm is synchronized."""
         return sum_over_replicas(*sums) if self.synchronized else list(sums)
 
-    def _count(self, a: Tensor, unmasked: Tensor | None) -> Tensor:
-        """Count the unmasked sequences; the shape broadcasts to the statistics."""
-        if unmasked is None:
-            n = ops.cast(ops.shape(a)[-2], a.dtype)
-        else:
-            n = ops.sum(ops.cast(unmasked, a.dtype), axis=-2, keepdims=True)
-        return self._sums(n)[0]
+
+def _count(a: Tensor, unmasked: Tensor | None) -> Tensor:
+    """Count the unmasked sequences; the shape broadcasts to the statistics."""
+    if unmasked is None:
+        return ops.cast(ops.shape(a)[-2], a.dtype)
+    return ops.sum(ops.cast(unmasked, a.dtype), axis=-2, keepdims=True)
 
 
 def _keep(a: Tensor, unmasked: Tensor | None) -> Tensor:

@@ -71,11 +71,8 @@ def split(x: np.ndarray, y: np.ndarray, sizes: np.ndarray, parts: int, *, cut: b
 def train(place: Place, x: np.ndarray, y: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
     """Train all models in a group of processes or on logical devices, or on one device."""
     x, y = x.astype("float32"), y.astype("float32")
-    backend = keras.backend.backend()
-    if backend == "jax":
-        parallel = keras.distribution.DataParallel(auto_shard_dataset=False)
-        keras.distribution.set_distribution(parallel)
-    loop = {"tensorflow": with_tensorflow, "jax": with_jax, "torch": with_torch}[backend]
+    loops = {"tensorflow": with_tensorflow, "jax": with_jax, "torch": with_torch}
+    loop = loops[keras.backend.backend()]
     found: dict[str, Any] = {}
     in_recurrence = ("synchronized lstm", "synchronized gru")  # not possible on TensorFlow
     for name in MODELS:
@@ -140,9 +137,12 @@ def with_torch(place, name, x, y, sizes):
 
 
 def with_jax(place, name, x, y, sizes):
-    model = build(name)
-    model.compile(keras.optimizers.SGD(RATE), "mse")
+    distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
+    with distribution.scope():
+        model = build(name)
+        model.compile(keras.optimizers.SGD(RATE), "mse")
     for batch in np.split(np.arange(len(x)), np.cumsum(sizes)[:-1]):
         rows = place.shard(batch)
-        model.fit(x[rows], y[rows], batch_size=len(rows), shuffle=False, verbose=0)
+        with distribution.scope():  # not while process 0 saves the model
+            model.fit(x[rows], y[rows], batch_size=len(rows), shuffle=False, verbose=0)
         yield model, {w.path: keras.ops.convert_to_numpy(w)[None] for w in model.weights}
