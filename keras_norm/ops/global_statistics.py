@@ -8,7 +8,6 @@ from keras import ops
 
 from keras_norm.ops.replicas import (
     count_replicas,
-    is_collected,
     is_in_loop,
     longest,
     sum_over_replicas,
@@ -34,12 +33,7 @@ class BatchStatistics(NamedTuple):
     count: Tensor
 
     def at_least(self, min_count: int) -> "BatchStatistics":
-        """Set counts below `min_count` to 0, so that the moving statistics stay unchanged.
-
-        Counts that are merged with those of other batches later stay unchanged.
-        """
-        if is_collected():
-            return self
+        """Set counts below `min_count` to 0, so that the moving statistics stay unchanged."""
         return self._replace(count=ops.where(self.count >= min_count, self.count, 0.0))
 
     def with_single_position(

@@ -27,7 +27,7 @@ def local_statistics(*, collected: bool = False) -> Iterator[None]:
 
     Args:
         collected: whether the statistics of the batch are merged with those of other batches later,
-            as in `keras_norm.recalibration`. Then a single position counts too.
+            as in `keras_norm.recalibration`. Then the count of a timestep may be 1.
     """
     tokens = _is_local.set(True), _is_collected.set(collected)
     try:

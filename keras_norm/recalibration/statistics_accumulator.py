@@ -13,6 +13,7 @@ from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.merge_moments import merge_moments, reduce_moments
 from keras_norm.ops.moments import moments, statistics_dtype
+from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.typing import Tensor
 
 # Numbers of the first calls of all norms.
@@ -36,6 +37,7 @@ class StatisticsAccumulator:
     Attributes:
         first_call: the number of the first call, or trace, in training mode, among the calls of all
             norms; None before it.
+        counts_single: whether a timestep with a single unmasked sequence counts.
         count: number of positions since `reset`, for each row of statistics.
         mean: mean of these positions.
         variance: variance of these positions.
@@ -50,6 +52,7 @@ class StatisticsAccumulator:
 
         shape = norm.moving_mean.shape
         self.first_call: int | None = None
+        self.counts_single = False
         self.count, self.mean, self.variance = zeros(shape[:-1]), zeros(shape), zeros(shape)
         if isinstance(norm, StatisticsNormalization):
             self._replace_updates(norm)
@@ -76,7 +79,8 @@ class StatisticsAccumulator:
             self._add(count, mean, variance)
 
         def add_steps(batch: BatchStatistics, *, ghosts: bool = False) -> None:
-            self._add(*_merge_steps(norm, batch))
+            least = 1 if ghosts or self.counts_single else MIN_SEQUENCES
+            self._add(*_merge_steps(norm, batch.at_least(least)))
 
         norm.update_statistics = add  # type: ignore[method-assign]
         norm.update_steps = add_steps  # type: ignore[method-assign]

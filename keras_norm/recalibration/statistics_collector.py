@@ -17,11 +17,12 @@ from keras_norm.progress import Progress
 from keras_norm.recalibration.batches import batches_of, map_arrays, require_batches
 from keras_norm.recalibration.compile_run import Run, compile_run
 from keras_norm.recalibration.hash_weights import hash_weights
+from keras_norm.recalibration.independent_norms import independent_norms
 from keras_norm.recalibration.layer_moments import LayerMoments
 from keras_norm.recalibration.process_group import without_distribution
 from keras_norm.recalibration.statistics import Statistics
 from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulator
-from keras_norm.recalibration.trainable_norms import trainable_norms
+from keras_norm.recalibration.trainable_norms import stable_norms, trainable_norms
 from keras_norm.typing import Array, Nest, Tensor, Tensors
 
 # Values of BatchNormalization's options that give the statistics of the whole batch.
@@ -56,11 +57,8 @@ class StatisticsCollector:
         self.model = model
         with without_distribution():
             self._clone = clone_for_statistics(model, noise=True)
-            paths = (path for path, _ in batch_norms(model))
+            paths = (path for path, _ in stable_norms(model))
             copies = dict(zip(paths, (copy for _, copy in batch_norms(self._clone)), strict=True))
-            self._loops = [
-                f"{path}/" for path, x in named_layers(model) if isinstance(x, keras.layers.RNN)
-            ]
             self.layers: dict[str, CollectedLayer] = {}
             for path, layer in norms.items():
                 copy = copies[path]
@@ -99,8 +97,7 @@ class StatisticsCollector:
         hashed = hash_weights(self.model, (self.layers[path].layer for path in replaced))
         with without_distribution():
             self._reset(given)
-            for path, (_, copy, _) in self.layers.items():
-                copy.trainable = path in paths
+            self._choose(paths)
             total = {path: LayerMoments.empty(self.layers[path].copy) for path in paths}
             used = 0
             batches = islice(batches_of(self.model, data, batch_size, self._batch_size()), steps)
@@ -129,11 +126,15 @@ class StatisticsCollector:
         The norms of one recurrent layer are one group, because the inputs of each of them depend on
         the others through the states.
         """
-        found: dict[str, list[str]] = {}
+        loops = [
+            layer for _, layer in named_layers(self.model) if isinstance(layer, keras.layers.RNN)
+        ]
+        inside = {id(norm): id(loop) for loop in reversed(loops) for _, norm in batch_norms(loop)}
+        found: dict[int, list[str]] = {}
         calls = {path: layer.accumulator.first_call for path, layer in self.layers.items()}
         for _, path in sorted((call, path) for path, call in calls.items() if call is not None):
-            loop = next((loop for loop in self._loops if path.startswith(loop)), path)
-            found.setdefault(loop, []).append(path)
+            layer = id(self.layers[path].layer)
+            found.setdefault(inside.get(layer, layer), []).append(path)
         return list(found.values())
 
     def _batch_size(self) -> int | None:
@@ -160,6 +161,17 @@ class StatisticsCollector:
             seed.assign(start)
         for layer in self._stateful:
             layer.reset_state()
+
+    def _choose(self, paths: tuple[str, ...]) -> None:
+        """Let only the layers of `paths` normalize with the statistics of the batch.
+
+        A single sequence at a timestep is normalized with moving statistics, because it has no
+        variance. So it counts only in layers before which no layer has normalized it so.
+        """
+        independent = independent_norms(self.model, [self.layers[path].layer for path in paths])
+        for path, (layer, copy, accumulator) in self.layers.items():
+            copy.trainable = path in paths
+            accumulator.counts_single = any(layer is norm for norm in independent)
 
     def _run_batch(self, paths: tuple[str, ...], x: Nest) -> dict[str, LayerMoments]:
         """Run the clone on a batch, and return the statistics of the batch."""

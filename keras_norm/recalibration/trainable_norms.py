@@ -1,12 +1,17 @@
 """List the batch normalizations of a model that can be recalibrated."""
 
+import re
+from collections import Counter
+from collections.abc import Iterator
+
 import keras
 
-from keras_norm.named_layers import batch_norms
+from keras_norm.keras_internals import sublayers
+from keras_norm.named_layers import is_batch_norm
 
 
 def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
-    """Return the batch normalizations of a model that are not frozen, by their paths.
+    """Return the batch normalizations of a model that are not frozen, by their stable paths.
 
     Raises:
         TypeError: `model` is not a model.
@@ -22,7 +27,7 @@ def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
             f"Model {model.name!r} is not built, so it has no statistics. Call it on data, or "
             "give it a keras.Input."
         )
-    norms = dict(batch_norms(model))
+    norms = dict(stable_norms(model))
     if not norms:
         raise ValueError(f"Model {model.name!r} has no batch normalization to recalibrate.")
     norms = {path: layer for path, layer in norms.items() if layer.trainable}
@@ -32,3 +37,37 @@ def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
             "on the layers to recalibrate."
         )
     return norms
+
+
+def stable_norms(model: keras.Model) -> Iterator[tuple[str, keras.layers.Layer]]:
+    """Iterate over the batch normalizations of a model with paths that a loaded model has too.
+
+    The order is that of `batch_norms`. A layer that code creates, such as the cell of a
+    BatchNormLSTM, gets a new number from Keras in each loaded model: "batch_norm_lstm_cell_3". The
+    path has the name without the number.
+    """
+    seen: set[int] = set()
+
+    def walk(layer: keras.layers.Layer, prefix: str) -> Iterator[tuple[str, keras.layers.Layer]]:
+        # The config of a functional or Sequential model has the names of its layers.
+        has_names = isinstance(layer, keras.Model) and getattr(layer, "inputs", None) is not None
+        taken: Counter[str] = Counter()
+        for child in sublayers(layer):
+            if id(child) in seen:
+                continue
+            seen.add(id(child))
+            name = child.name if has_names else _without_number(child)
+            taken[name] += 1
+            path = prefix + (name if taken[name] == 1 else f"{name}_{taken[name] - 1}")
+            if child.built and is_batch_norm(child):
+                yield path, child
+            yield from walk(child, f"{path}/")
+
+    return walk(model, "")
+
+
+def _without_number(layer: keras.layers.Layer) -> str:
+    """Return the name of a layer without the number that Keras adds to a name from the class."""
+    name = re.sub(r"_\d+$", "", layer.name)
+    from_class = name.replace("_", "") == type(layer).__name__.lower()
+    return name if from_class else str(layer.name)

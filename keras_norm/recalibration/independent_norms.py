@@ -1,0 +1,43 @@
+"""Find the batch normalizations whose inputs depend on no other batch normalization."""
+
+from collections.abc import Collection
+
+import keras
+
+from keras_norm.keras_internals import nodes_in_order
+from keras_norm.named_layers import batch_norms
+from keras_norm.rnn.slots import KERNEL_SLOTS
+
+
+def independent_norms(
+    model: keras.Model, norms: Collection[keras.layers.Layer]
+) -> list[keras.layers.Layer]:
+    """List the norms whose inputs depend on no other norm of `norms`.
+
+    These are the layers of a functional or Sequential model, and the kernel norms of its recurrent
+    layers. A norm in a custom layer or in an inner model is not listed.
+
+    Args:
+        model: the model.
+        norms: the batch normalizations that normalize with the statistics of the batch.
+    """
+    if getattr(model, "inputs", None) is None:  # not a functional model
+        return []
+    learning = {id(norm) for norm in norms}
+    dependent: set[int] = set()  # ids of tensors behind a norm
+    behind: set[int] = set()  # ids of layers behind a norm
+    own: dict[int, list[keras.layers.Layer]] = {}  # independent norms by the id of their layer
+    for node in nodes_in_order(model):
+        layer = node.operation
+        inside = [] if not isinstance(layer, keras.layers.Layer) else batch_norms(layer)
+        found = [norm for _, norm in inside if id(norm) in learning]
+        found += [layer] if id(layer) in learning else []
+        if any(id(tensor) in dependent for tensor in node.input_tensors):
+            behind.add(id(layer))
+        if found or id(layer) in behind:
+            dependent |= {id(tensor) for tensor in node.outputs}
+        is_wrapper = isinstance(layer, keras.layers.RNN | keras.layers.Bidirectional)
+        own[id(layer)] = [
+            norm for norm in found if norm is layer or (is_wrapper and norm.name in KERNEL_SLOTS)
+        ]
+    return [norm for layer, found in own.items() if layer not in behind for norm in found]
