@@ -37,7 +37,6 @@ WITHOUT_XLA = (
     "tests.conversion",
     "tests.experiments",
     "tests.recalibration",
-    "tests.recalibration",
 )
 
 # Folders whose tests `make test` leaves out, as it leaves out each test with the marker "slow".

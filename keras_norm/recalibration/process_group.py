@@ -26,6 +26,22 @@ def without_distribution() -> Iterator[None]:
         keras.distribution.set_distribution(distribution)
 
 
+def require_whole_weights(model: keras.Model) -> None:
+    """Check that this process has all values of every weight.
+
+    Raises:
+        ValueError: a weight is spread over several processes, as with `ModelParallel` on JAX.
+    """
+    for weight in model.weights:
+        value = weight.value
+        is_whole = getattr(value, "is_fully_replicated", True)
+        if not (is_whole or value.is_fully_addressable):
+            raise ValueError(
+                f"The weight {weight.path!r} is spread over several processes. Save the model, "
+                "and recalibrate the loaded model without keras.distribution."
+            )
+
+
 def gather_bytes(model: keras.Model, own: bytes) -> list[bytes]:
     """Send bytes to all processes, and return the bytes of all processes, in their order.
 

@@ -8,6 +8,7 @@ import keras
 
 from keras_norm.keras_internals import sublayers
 from keras_norm.named_layers import is_batch_norm
+from keras_norm.recalibration.process_group import require_whole_weights
 
 
 def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
@@ -15,7 +16,8 @@ def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
 
     Raises:
         TypeError: `model` is not a model.
-        ValueError: the model is not built, has no batch normalization, or all are frozen.
+        ValueError: the model is not built, has no batch normalization, or all are frozen; a weight
+            is spread over several processes.
     """
     if not isinstance(model, keras.Model):
         raise TypeError(
@@ -27,6 +29,7 @@ def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
             f"Model {model.name!r} is not built, so it has no statistics. Call it on data, or "
             "give it a keras.Input."
         )
+    require_whole_weights(model)
     norms = dict(stable_norms(model))
     if not norms:
         raise ValueError(f"Model {model.name!r} has no batch normalization to recalibrate.")

@@ -42,10 +42,8 @@ def random_parts(parts, batch):
 
 DIVISIONS = {
     "one row in each part": random_parts(1, 1)[0],
-    "one row in each batch": random_parts(3, 1),
     "an empty part": [[], *random_parts(2, 4), []],
     "random": random_parts(4, 3),
-    "random, large": random_parts(3, 6),
 }
 DIVISIONS["one row in each part"] = [[row] for row in DIVISIONS["one row in each part"]]
 
@@ -120,8 +118,12 @@ def deep_layers(dtype):
 
 @pytest.mark.parametrize("dtype", ["float64", "mixed_float16"])
 def test_statistics_of_stacked_layers_do_not_depend_on_the_order_of_the_batches(dtype):
-    """In some batches a single sequence reaches the last timestep."""
-    model = masked_model(*deep_layers(dtype), dtype="float64" if dtype == "float64" else None)
+    """In some batches a single sequence reaches the last timestep.
+
+    Eager recurrences take seconds in float16, so they are left out.
+    """
+    layers = deep_layers(dtype)[:: 1 if dtype == "float64" else 2]
+    model = masked_model(*layers, dtype="float64" if dtype == "float64" else None)
     batches = [np.argsort(LENGTHS)[start::3] for start in range(3)]
     assert 1 in [UNMASKED[rows, -1].sum() for rows in batches]
     (whole,) = collect_parts(model, [batches])

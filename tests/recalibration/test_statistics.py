@@ -1,6 +1,7 @@
 """Statistics: their file, and parts that cannot be read or merged."""
 
 import dataclasses
+import types
 
 import keras
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import keras_norm
 from keras_norm import Statistics, collect_statistics, merge_statistics
+from keras_norm.recalibration.process_group import require_whole_weights
 from tests.recalibration.models import X, model_of
 
 
@@ -123,3 +125,11 @@ def test_a_damaged_file_is_refused_in_one_line(statistics, tmp_path, share):
 def test_layers_must_be_batch_normalizations_of_the_model(model, layers):
     with pytest.raises(ValueError, match=r"Received: layers=.* of the model are \['norm'\]"):
         collect_statistics(model, X, layers=layers)
+
+
+def test_weights_that_are_spread_over_processes_are_refused():
+    """Keras' ModelParallel creates such arrays of JAX on several processes."""
+    value = types.SimpleNamespace(is_fully_replicated=False, is_fully_addressable=False)
+    weight = types.SimpleNamespace(path="dense/kernel", value=value)
+    with pytest.raises(ValueError, match=r"'dense/kernel' is spread over several processes\. Save"):
+        require_whole_weights(types.SimpleNamespace(weights=[weight]))
