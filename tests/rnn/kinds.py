@@ -16,6 +16,7 @@ from keras_norm import (
     TimestepBatchNormalization,
     VarianceNormalization,
 )
+from keras_norm.rnn.compiled import recurrence_of
 from tests import oracles
 
 BATCH, TIME, FEATURES, UNITS = 5, 4, 2, 4
@@ -133,6 +134,11 @@ def randomize_statistics(layer: Any, reached: int | None = None) -> None:
             low = 0.5 if weight.name == "moving_variance" else -1.0
             numbers = np.random.default_rng(100 + k).uniform(low, low + 1.0, weight.shape)
             weight.assign(numbers)
+
+
+def recurrence(layer: Any, training: bool = True) -> Any:
+    """Describe the recurrence of a layer without dropout; None if the layer trains in the loop."""
+    return recurrence_of(layer.cell, training, ([], []))
 
 
 def statistics(layer: Any) -> list[np.ndarray]:

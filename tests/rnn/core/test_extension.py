@@ -15,7 +15,6 @@ from keras_norm import (
 )
 from keras_norm.layers.normalization import Affine
 from keras_norm.ops.sample_norm import SampleNorm
-from keras_norm.rnn.compiled import recurrence_of
 from keras_norm.rnn.core.recurrence import CANDIDATE, StepResult
 from tests.rnn import kinds
 from tests.rnn.core.extensions import LoopPeepholeLSTM, MeanNorm, MeanNormalization, PeepholeLSTM
@@ -29,11 +28,6 @@ def build(layer_class, norm=None, **options):
     """Build a float64 layer with random peepholes."""
     options = {"dtype": "float64", "return_sequences": True, "return_state": True, **options}
     return kinds.built(layer_class(UNITS, norm=norm, **options))
-
-
-def describe(layer):
-    """Return the recurrence of a layer, or None."""
-    return recurrence_of(layer.cell, True, ([], []))
 
 
 def sequences(kind):
@@ -76,14 +70,14 @@ def test_a_cell_with_only_an_inner_norm_equals_a_cell_that_leaves_its_other_norm
     layer, norm = build(StateNormLSTM, NORMS["layer"]), {"state_norm": NORMS["layer"]}
     other = build(NormLSTM, norm, compiled=False)
     other.set_weights(layer.get_weights())
-    assert describe(layer) is not None
+    assert kinds.recurrence(layer) is not None
     kinds.assert_close(*(kinds.train(each, *sequences(LSTM), MASK) for each in (layer, other)))
 
 
 def test_a_cell_without_a_backward_step_trains_in_the_loop():
     """The backward step of its base class belongs to another forward step."""
     loop, compiled = build(LoopPeepholeLSTM), build(PeepholeLSTM)
-    assert describe(loop) is None
+    assert kinds.recurrence(loop) is None
     found, expected = (kinds.train(layer, *sequences(LSTM)) for layer in (loop, compiled))
     kinds.assert_close(found, expected)
     layer = build(LoopPeepholeLSTM, compiled=True)
@@ -116,7 +110,7 @@ def test_cells_and_norms_of_users_run_in_the_custom_gradient(layer_class, norm, 
 
 def test_a_norm_in_every_slot_is_part_of_the_recurrence():
     for kind in KINDS:
-        slots = describe(kinds.build(kind, MeanNormalization())).slots
+        slots = kinds.recurrence(kinds.build(kind, MeanNormalization())).slots
         assert {slot.name: slot.norm for slot in slots} == dict.fromkeys(kind.slots, MeanNorm(1e-3))
 
 
@@ -157,7 +151,7 @@ class WithDoubledSampleNorm(LayerNormalization):
 def test_a_norm_that_overrides_a_method_trains_in_the_loop(norm):
     """The inherited `step_norm` does not compute the methods of the subclass."""
     layer = kinds.build(LSTM, norm)
-    assert describe(layer) is None
+    assert kinds.recurrence(layer) is None
     kinds.train(layer, *sequences(LSTM))
 
 
@@ -173,4 +167,4 @@ def test_a_norm_that_overrides_its_configuration_trains_with_the_custom_gradient
         def get_config(self):
             return {**super().get_config(), "note": self.note}
 
-    assert describe(kinds.build(LSTM, Configured("mine"))) is not None
+    assert kinds.recurrence(kinds.build(LSTM, Configured("mine"))) is not None
