@@ -138,6 +138,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
             mask = align_mask(mask, inputs, axis=rank - 1)
         if mask is None or step is not None or self.count_leading_padding:
             return self._normalize(inputs, training, mask, step)
+        mask = ops.broadcast_to(mask, (*ops.shape(inputs)[:2], 1))
         n = count_leading_padding(mask[:, :, 0])
         inputs, mask = roll_sequences(inputs, -n), roll_sequences(mask, -n)
         return roll_sequences(self._normalize(inputs, training, mask, step), n)

@@ -16,7 +16,8 @@ GROUPS = {LSTM: [4], GRU: [2, 1], SIMPLE_RNN: [1]}
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_step_stores_the_gradients_of_x_and_u_once_and_gates_in_place_of_x(kind):
-    norms = StepNorms(Recurrence(kind.cell, (), (), ()), {}, {"moving": {}}, None)
+    weights = {"gamma": {}, "beta": {}}
+    norms = StepNorms(Recurrence(kind.cell, (), (), ()), weights, {"moving": {}}, None)
     x, u = ([tf.constant(kinds.draw(BATCH, n * UNITS)) for n in GROUPS[kind]] for _ in range(2))
     states = [tf.constant(kinds.draw(BATCH, UNITS))] * kind.states
     step = kind.cell.forward_step(x, u, states, {}, activate, norms)
