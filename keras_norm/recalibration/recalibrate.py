@@ -35,9 +35,10 @@ def recalibrate(
 
     Use it if the moving statistics lag behind the weights: after a short training, after weight
     averaging, or before serving other data. Each batch runs as in training with the present
-    weights, but without dropout, ghost batches and batch renormalization. Frozen layers keep their
-    statistics, and so do rows of per-timestep statistics without data. Weights and seeds do not
-    change.
+    weights, but without dropout, ghost batches and batch renormalization. A timestep with fewer
+    than two unmasked sequences is normalized with the model's moving statistics. Frozen layers keep
+    their statistics, and so do rows of per-timestep statistics without data. Weights and seeds do
+    not change.
 
     In a process group of JAX, PyTorch (torch.distributed) or MultiWorkerMirroredStrategy, every
     process calls `recalibrate` with its part of the data, and all processes assign the statistics
@@ -68,7 +69,7 @@ def recalibrate(
 
     Raises:
         TypeError: `model` is not a model, or `data` is neither arrays nor an iterable.
-        ValueError: there are no samples; per-timestep statistics have no batch with two sequences;
+        ValueError: there are no samples; no timestep has two unmasked sequences in a batch;
             the data end before `steps`, or never; the inputs have different numbers of rows, are
             ragged, do not fit the model, or may be (x, y); a statistic is not finite; all batch
             normalizations are frozen; the model cannot be rebuilt; `layer_by_layer` is True and the
