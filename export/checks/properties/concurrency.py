@@ -1,15 +1,12 @@
 """The property "concurrency": calls from several threads give the outputs of single calls."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from keras_norm.export.checks.properties.property import Property
+from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.samples import Case
-from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
@@ -32,26 +29,7 @@ class ConcurrentRunner(Protocol):
         """
 
 
-@dataclasses.dataclass(frozen=True)
-class ConcurrentCalls:
-    """The outputs of concurrent calls.
-
-    Attributes:
-        cases: the test inputs, of several shapes.
-        expected: the outputs of a single call with each of `cases`.
-        count: number of concurrent calls.
-        lowest: elementwise minimum of the outputs for each of `cases`.
-        highest: elementwise maximum of the outputs for each of `cases`.
-    """
-
-    cases: Sequence[Case]
-    expected: Sequence[Arrays]
-    count: int
-    lowest: Sequence[Arrays]
-    highest: Sequence[Arrays]
-
-
-class Concurrency(Property[ConcurrentCalls]):
+class Concurrency(EqualOutputs):
     """Concurrent calls of one loaded model give the outputs of single calls."""
 
     name = "concurrency"
@@ -61,7 +39,7 @@ class Concurrency(Property[ConcurrentCalls]):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return not subject.is_keras_model
 
-    def measure(self, subject: Subject) -> ConcurrentCalls | PropertyResult:
+    def measure(self, subject: Subject) -> Pairs | PropertyResult:
         """Call the model from several threads, with some of the test inputs."""
         run, cases = subject.run, subject.plan.expected.cases
         if not isinstance(run, ConcurrentRunner):
@@ -71,20 +49,10 @@ class Concurrency(Property[ConcurrentCalls]):
             )
         indices = sorted({*np.linspace(0, len(cases) - 1, INPUTS).astype(int).tolist()})
         inputs = [cases[k].inputs for k in indices]
-        count, lowest, highest = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
-        expected = [subject.outputs[k] for k in indices]
-        return ConcurrentCalls([cases[k] for k in indices], expected, count, lowest, highest)
-
-    def judge(self, measured: ConcurrentCalls, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        for bound in (measured.lowest, measured.highest):
-            for case, expected, actual in zip(
-                measured.cases, measured.expected, bound, strict=True
-            ):
-                worst = tolerance.calls.first_failure(expected, actual, case.rows)
-                if worst is not None:
-                    return self.failed(
-                        f"calls from {THREADS} threads, {case.name}: {worst.description}"
-                    )
-        return self.passed(
-            f"{measured.count} calls from {THREADS} threads give the outputs of single calls"
-        )
+        count, *bounds = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
+        who = f"calls from {THREADS} threads"
+        return [
+            Pair(subject.outputs[k], actual, f"{who}, {cases[k].name}: ", cases[k].rows)
+            for bound in bounds
+            for k, actual in zip(indices, bound, strict=True)
+        ], f"{count} {who} give the outputs of single calls"

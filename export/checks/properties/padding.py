@@ -1,26 +1,15 @@
 """The properties "right padding" and "left padding": padding does not change the outputs."""
 
-import dataclasses
-
+from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
 from keras_norm.export.checks.properties.masks import Masks
-from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.input_cases import PADDING, pad_samples
-from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.model.masks import mask_fills, why_not_padded
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.typing import Arrays
 
 
-@dataclasses.dataclass(frozen=True)
-class PaddedOutputs:
-    """The outputs of the Keras model for sequences without padding, and with padding."""
-
-    original: Arrays
-    padded: Arrays
-
-
-class Padding(Property[PaddedOutputs]):
+class Padding(EqualOutputs):
     """Masked timesteps on one side do not change the Keras model's outputs at other timesteps.
 
     Outputs without a time dimension must not change. Output sequences must not change at the
@@ -38,19 +27,19 @@ class Padding(Property[PaddedOutputs]):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return subject.is_keras_model
 
-    def measure(self, subject: Subject) -> PaddedOutputs | PropertyResult:
+    def measure(self, subject: Subject) -> Pairs | PropertyResult:
         """Run some sequences without padding, and with masked timesteps added on one side."""
         samples, fills = subject.plan.samples, mask_fills(subject.plan.model)
         reason = why_not_padded(fills, samples)
         if reason is not None:
             return self.not_applicable(reason)
         inputs = pad_samples(samples, fills)
-        return PaddedOutputs(subject.run(inputs[""]), subject.run(inputs[self.side]))
+        return self.pair_outputs(subject.run(inputs[""]), subject.run(inputs[self.side]))
 
-    def find_change(self, measured: PaddedOutputs, tolerance: Tolerance) -> str | None:
-        """Describe the first output that padding changes; None if padding changes no output."""
-        actual = dict(measured.padded)
-        for output, value in measured.original.items():
+    def pair_outputs(self, original: Arrays, padded: Arrays) -> Pairs:
+        """Pair the outputs for sequences without padding, and with padding."""
+        actual = dict(padded)
+        for output, value in original.items():
             longer = actual.get(output)
             if longer is not None and longer.ndim == value.ndim:
                 sizes = zip(longer.shape, value.shape, strict=True)
@@ -58,19 +47,12 @@ class Padding(Property[PaddedOutputs]):
                 # every longer axis to the timesteps of the original sequence.
                 cut = [self.original if n == m + PADDING else slice(None) for n, m in sizes]
                 actual[output] = longer[tuple(cut)]
-        worst = tolerance.calls.first_failure(measured.original, actual)
-        if worst is None:
-            return None
-        return f"with {PADDING} masked timesteps on the {self.side}, {worst.description}"
+        added = f"{PADDING} masked timesteps on the {self.side}"
+        return [Pair(original, actual, f"with {added}, ")], f"{added} change no output"
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return advice on padding; None if the model loses a mask: `Masks` gives advice."""
         return None if subject.property(Masks.name) else super().advise(result, subject)
-
-    @property
-    def no_change(self) -> str:
-        """The text in the report if padding changes no output of the model."""
-        return f"{PADDING} masked timesteps on the {self.side} change no output"
 
 
 class RightPadding(Padding):
@@ -80,10 +62,6 @@ class RightPadding(Padding):
     meaning = "masked timesteps on the right change outputs at other timesteps"
     advice = "Pad all batches to one length, in training and in serving."
     side, original = "right", slice(-PADDING)
-
-    def judge(self, measured: PaddedOutputs, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        change = self.find_change(measured, tolerance)
-        return self.passed(self.no_change) if change is None else self.failed(change)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:  # noqa: D102
         advice, left = super().advise(result, subject), subject.property(LeftPadding.name)
@@ -104,9 +82,8 @@ class LeftPadding(Padding):
     advice = "Pad on the right: the model counts its timesteps from the start."
     side, original = "left", slice(PADDING, None)
 
-    def judge(self, measured: PaddedOutputs, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        change = self.find_change(measured, tolerance)
-        return self.passed(self.no_change) if change is None else self.differs(change, self.advice)
+    def unequal(self, detail: str) -> PropertyResult:  # noqa: D102
+        return self.differs(detail, self.advice)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return the advice against padding on the left; None if padding on the right fails too.

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_norm.export.checks.properties.property import Property
+from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import is_text
 from keras_norm.export.compare.input_cases import neighbor_cases
 from keras_norm.export.compare.samples import Case
-from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
+from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.typing import Arrays
 
 # (row, test inputs, outputs) of each call of the model. The first call runs the original batch.
@@ -19,7 +19,7 @@ from keras_norm.typing import Arrays
 Calls = Sequence[tuple[int, Case, Arrays]]
 
 
-class RowIndependence(Property[Calls]):
+class RowIndependence(EqualOutputs):
     """A row's output depends on that row only.
 
     Some rows run alone and in a batch with other rows. Their outputs must equal their outputs in
@@ -35,14 +35,15 @@ class RowIndependence(Property[Calls]):
         "output_sequence_length to TextVectorization."
     )
 
-    def measure(self, subject: Subject) -> Calls:
+    def measure(self, subject: Subject) -> Pairs | PropertyResult:
         """Run the original batch, and some of its rows alone and among other rows."""
         plan = subject.plan
         calls = neighbor_cases(plan.samples, plan.expected.batch)
-        return [(row, case, subject.run(case.inputs)) for row, case in calls]
+        return self.pair_rows([(row, case, subject.run(case.inputs)) for row, case in calls])
 
-    def judge(self, measured: Calls, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        (_, original, expected), *others = measured
+    def pair_rows(self, calls: Calls) -> Pairs | PropertyResult:
+        """Pair the outputs of each row with its outputs in the original batch."""
+        (_, original, expected), *others = calls
         batch = len(original.rows)
         for output, value in expected.items():
             if np.ndim(value) == 0 or len(value) != batch:
@@ -50,25 +51,29 @@ class RowIndependence(Property[Calls]):
                     f"output {output!r} has the shape {np.shape(value)}, but needs one row for "
                     f"each of the {batch} rows of the batch"
                 )
+        if not others:
+            return self.not_applicable(
+                "every batch has only one row, so no row can depend on another row"
+            )
+        pairs = []
         for row, case, actual in others:
             is_alone = len(case.rows) == 1
             rows = _select_row(expected, row), _select_row(actual, 0 if is_alone else row)
             if any(map(is_text, case.inputs.values())):
                 rows = _cut_to_common_shapes(*rows)
-            worst = tolerance.calls.first_failure(*rows)
-            if worst is not None:
-                # Remove the sample number from the description of the difference. The number is
-                # always 0, because the compared outputs have only one row.
-                element = worst.worst and dataclasses.replace(worst.worst, where=worst.where[1:])
-                worst = dataclasses.replace(worst, worst=element)
-                how = "in a batch of its own" if is_alone else "among other rows"
-                return self.failed(f"row {row} {how}: {worst.description}")
-        if not others:
-            return self.not_applicable(
-                "every batch has only one row, so no row can depend on another row"
-            )
+            how = "in a batch of its own" if is_alone else "among other rows"
+            pairs.append(Pair(*rows, f"row {row} {how}: "))
         count = len({row for row, _, _ in others})
-        return self.passed(f"{count} of {batch} rows have equal outputs alone and among other rows")
+        detail = f"{count} of {batch} rows have equal outputs alone and among other rows"
+        return pairs, detail
+
+    def describe(self, worst: OutputComparison) -> str:
+        """Describe the difference without its sample number.
+
+        The number is always 0, because the compared outputs have only one row.
+        """
+        element = worst.worst and dataclasses.replace(worst.worst, where=worst.where[1:])
+        return dataclasses.replace(worst, worst=element).description
 
 
 def _select_row(outputs: Arrays, row: int) -> Arrays:

@@ -1,47 +1,26 @@
 """The property "streaming": calling a step signature for each timestep gives the right outputs."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import keras
 
 from keras_norm.export.checks.artifacts import SingleStepRunner
-from keras_norm.export.checks.properties.property import Property
+from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
 from keras_norm.export.checks.subject import Subject
-from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.errors import StreamingError
 from keras_norm.export.model.find_step import find_step
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import STEP
-from keras_norm.typing import Arrays
 
 
-@dataclasses.dataclass(frozen=True)
-class StepOutputs:
-    """The outputs of the step signature, called once for each timestep.
-
-    Attributes:
-        expected: outputs of the Keras model for whole sequences.
-        actual: outputs of the step signature; None if it has other inputs than the model's step.
-        file_inputs: names of the inputs of the step signature.
-        inputs: names of the inputs of the Keras model's single-step model.
-        length: total number of timesteps of all sequences.
-    """
-
-    expected: Arrays
-    actual: Arrays | None
-    file_inputs: Sequence[str]
-    inputs: Sequence[str]
-    length: int
-
-
-class Streaming(Property[StepOutputs]):
+class Streaming(EqualOutputs):
     """Calling the step signature for every timestep gives the model's outputs for the sequence."""
 
     name = "streaming"
     meaning = "the step signature gives other outputs than the model for whole sequences"
     advice = "Export the model again with step=True."
+    with_model = True
 
     def applies_to(self, subject: Subject) -> bool:
         """Return whether the artifact has a step signature."""
@@ -50,7 +29,7 @@ class Streaming(Property[StepOutputs]):
             return False
         return source.is_single_step or STEP in subject.run.signatures()
 
-    def measure(self, subject: Subject) -> StepOutputs | PropertyResult:
+    def measure(self, subject: Subject) -> Pairs | PropertyResult:
         """Call the step signature once for each timestep of the test sequences."""
         if isinstance(subject.run, SingleStepRunner):
             return self._run_step(subject, subject.run.step_runner)
@@ -58,7 +37,7 @@ class Streaming(Property[StepOutputs]):
         with subject.source.open(STEP, worker=worker) as step_runner:
             return self._run_step(subject, step_runner)
 
-    def _run_step(self, subject: Subject, step_runner: Runner) -> StepOutputs | PropertyResult:
+    def _run_step(self, subject: Subject, step_runner: Runner) -> Pairs | PropertyResult:
         is_single_step = subject.source.is_single_step
         try:
             step, inputs, expected, timesteps = subject.plan.stream(one_by_one=is_single_step)
@@ -66,25 +45,16 @@ class Streaming(Property[StepOutputs]):
             return self.not_applicable(
                 f"the Keras model cannot run one timestep at a time: {error}"
             )
-        names, actual = (sorted(step_runner.inputs), sorted(step.inputs | step.states)), None
-        if names[0] == names[1]:
-            run = step.every_timestep if is_single_step else step.over_time
-            actual = run(step_runner, inputs)
-        return StepOutputs(expected, actual, *names, timesteps)
-
-    def judge(self, measured: StepOutputs, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        if measured.actual is None:
-            file_inputs, inputs = ", ".join(measured.file_inputs), ", ".join(measured.inputs)
+        names = sorted(step_runner.inputs), sorted(step.inputs | step.states)
+        if names[0] != names[1]:
+            file_inputs, own_inputs = map(", ".join, names)
             return self.differs(
                 f"the step signature has the inputs {file_inputs}, but the single-step model has "
-                f"the inputs {inputs}: give the recurrent layers names, and export again"
+                f"the inputs {own_inputs}: give the recurrent layers names, and export again"
             )
-        worst = tolerance.first_failure(measured.expected, measured.actual)
-        if worst is not None:
-            return self.failed(worst.description)
-        return self.passed(
-            f"one call for each of {measured.length:,} timesteps gives the outputs of the Keras "
-            "model"
+        run = step.every_timestep if is_single_step else step.over_time
+        return [Pair(expected, run(step_runner, inputs))], (
+            f"one call for each of {timesteps:,} timesteps gives the outputs of the Keras model"
         )
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:

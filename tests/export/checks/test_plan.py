@@ -7,6 +7,7 @@ import keras_norm
 from keras_norm.export.checks.check import expected_on_data
 from keras_norm.export.checks.data_measurements import DataMeasurements
 from keras_norm.export.checks.plan import Plan
+from keras_norm.export.compare.quantization_tolerance import spreads
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.signature import input_specs
@@ -52,8 +53,10 @@ def test_the_share_follows_layers_and_the_longest_case_or_sample(masked):
     _, plan = masked
     assert (plan.expected.layers, plan.expected.timesteps) == (2, 100)
     for timesteps, times in ((0, 2), (400, 4)):
-        measured = DataMeasurements(timesteps=timesteps)
+        found = spreads({"y": DATA[:, 0]})
+        measured = DataMeasurements(timesteps=timesteps, spreads=found)
         expected = expected_on_data(plan.expected, measured, None, None)
+        assert expected.spreads == found
         assert expected.share("float32") == pytest.approx(times * TOLERANCES["float32"])
 
 

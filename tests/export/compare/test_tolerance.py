@@ -1,9 +1,14 @@
 """Default tolerances."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from keras_norm.export.compare.arrays import magnitude
 from keras_norm.export.compare.expected import Expected
+from keras_norm.export.compare.quantization_tolerance import spreads
+from keras_norm.export.compare.samples import Case
 from keras_norm.export.compare.tolerance import (
     INTEGER_SHARE,
     TOLERANCES,
@@ -25,6 +30,42 @@ def test_the_tolerance_grows_with_layers_and_the_root_of_time(precision, layers,
     found = expected.tolerance()
     assert found.rtol == TOLERANCES[precision]
     assert found.atol == pytest.approx({"y": 3.0 * share, "zeros": share})
+
+
+def expected_of(**outputs):
+    """Return the outputs of a float32 model for a case, and for an edge case 10 times as large."""
+    arrays = {name: np.asarray(y) for name, y in outputs.items()}
+    case = Case("batch 2", (0, 1), None, {}, outputs=arrays)
+    edge = Case("zeros", (0, 1), None, {}, outputs={n: 10 * y for n, y in arrays.items()})
+    scales = {name: magnitude(y) for name, y in arrays.items()}
+    return Expected((case,), "float32", 1, 1, scales, (edge,), spreads=spreads(arrays))
+
+
+@pytest.mark.parametrize(
+    ("precision", "user", "integers", "edge_atol", "finite_only"),
+    [
+        ("float64", None, 0.0, 3e-4, False),
+        ("float16", None, 1.0, 0.3, False),
+        ("int8", None, 1.0, 1.5, True),
+        ("int8", 0.5, 1.0, 0.5, False),
+    ],
+)
+def test_a_single_test_input_has_its_own_tolerance(
+    precision, user, integers, edge_atol, finite_only
+):
+    expected = dataclasses.replace(expected_of(y=[[1.0], [3.0]]), atol=user)
+    case, edge = (expected.case_tolerance(c, precision) for c in expected.all_cases)
+    assert (case.integer_share, edge.integer_share) == (integers, 1.0)
+    assert edge.atol == {"y": pytest.approx(edge_atol)}
+    assert case.atol == {"y": user or pytest.approx(edge_atol / 10)}
+    assert case.limits == edge.limits == ({} if finite_only else None)
+
+
+def test_two_calls_of_an_8_bit_file_are_compared_by_rtol_and_atol():
+    tolerance = expected_of(y=[[1.0], [3.0]]).tolerance("int8")
+    assert tolerance.limits == {"y": pytest.approx(0.25)}
+    assert (tolerance.calls.limits, tolerance.calls.integer_share) == (None, 0.0)
+    assert tolerance.calls.atol == tolerance.atol == {"y": pytest.approx(0.15)}
 
 
 def test_a_quarter_of_the_integers_may_differ_for_rounded_weights():

@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
-from keras_norm.export.checks.properties.concurrency import Concurrency, ConcurrentCalls
+from keras_norm.export.checks.properties.concurrency import Concurrency
 from keras_norm.export.checks.properties.constants import Constants
 from keras_norm.export.checks.properties.input_range import ClippedInput, InputRange
-from keras_norm.export.checks.properties.padding import LeftPadding, PaddedOutputs, RightPadding
-from keras_norm.export.checks.properties.repeat import Repeat, RepeatedCall
+from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
+from keras_norm.export.checks.properties.repeat import Repeat
 from keras_norm.export.checks.properties.row_independence import RowIndependence
-from keras_norm.export.checks.properties.weights import Effects, Weights, find_changes
+from keras_norm.export.checks.properties.weights import Weights
 from keras_norm.export.compare.input_cases import neighbor_cases, pad_samples
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import Tolerance
@@ -23,6 +23,18 @@ from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.export.results.constant_difference import ConstantDifference
 
 EXACT = Tolerance(0.0, {})
+
+
+def judged(known, measured, tolerance=EXACT):
+    """Return the result of a property; `measure` may return it already."""
+    return measured if isinstance(measured, PropertyResult) else known.judge(measured, tolerance)
+
+
+def subject_of(cases, run, **fields):
+    """Return a subject with the first and all recorded outputs."""
+    plan = types.SimpleNamespace(expected=types.SimpleNamespace(cases=cases))
+    fields = {"variables": {}, "is_keras_model": False} | fields
+    return types.SimpleNamespace(run=run, plan=plan, **fields)
 
 
 @pytest.fixture
@@ -46,7 +58,8 @@ def test_rows_are_independent_if_no_row_reads_its_neighbors(
 ):
     calls = neighbor_cases(samples, batch)
     outputs = [(row, case, {"y": function(case.inputs["x"])}) for row, case in calls]
-    found = RowIndependence().judge(outputs, EXACT)
+    known = RowIndependence()
+    found = judged(known, known.pair_rows(outputs))
     assert (found.status, found.meaning == RowIndependence.meaning) == (status, status == "fail")
     assert found.detail.startswith(detail)
     assert "sample" not in found.detail  # each compared array has a single row
@@ -69,63 +82,92 @@ def test_outputs_at_unmasked_timesteps_are_compared_after_padding(
         side: {"y": function(inputs["x"])}
         for side, inputs in pad_samples(samples, {"x": fill}).items()
     }
-    found = known.judge(PaddedOutputs(outputs[""], outputs[known.side]), EXACT)
+    found = known.judge(known.pair_outputs(outputs[""], outputs[known.side]), EXACT)
     assert (found.name, found.status) == (known.name, status)
     if status == "differs":
         assert "3 masked timesteps on the left" in found.detail
 
 
-def test_a_repeated_call_that_differs_is_located_in_the_data(samples):
-    case, other = samples.case([4]), samples.case([0, 1])
-    before, after = {"y": np.zeros(1)}, {"y": np.ones(1)}
-    assert Repeat().judge(RepeatedCall(case, other, before, before), EXACT).status == "pass"
-    found = Repeat().judge(RepeatedCall(case, other, before, after), EXACT)
-    assert found.status == "fail"
-    assert "sample 4" in found.detail
+@pytest.mark.parametrize(("offset", "status"), [(0.0, "pass"), (1.0, "fail")])
+def test_a_repeated_call_that_differs_is_located_in_the_data(samples, offset, status):
+    calls = []
+
+    def run(inputs):
+        calls.append(inputs)
+        return {"y": np.full(1, offset)}
+
+    cases = [samples.case([0, 1]), samples.case([4])]
+    before = [{"y": np.zeros(2)}, {"y": np.zeros(1)}]
+    subject = subject_of(cases, run, outputs=before)
+    found = judged(Repeat(), Repeat().measure(subject))
+    assert calls == [cases[0].inputs, cases[1].inputs]
+    assert found.status == status
+    if status == "fail":
+        assert found.detail.startswith("batch 1, length 4: after a call with batch 2, length 4, ")
+        assert "sample 4" in found.detail
 
 
-def test_a_first_call_that_differs_after_all_other_calls_shows_a_changed_weight(samples):
-    before, after = {"y": np.zeros(1)}, {"y": np.ones(1)}
-    found = Weights().judge(Effects(0, (), samples.case([4]), before, after), EXACT)
-    assert (found.name, found.status) == ("weights", "fail")
-    assert "sample 4" in found.detail
+class FakeRunner:
+    """A runner with given digests of its variables, whose outputs from threads have an error."""
+
+    def __init__(self, outputs, digests=(), offset=0.0):
+        self.outputs, self.digests, self.offset = outputs, dict(digests), offset
+
+    def __call__(self, inputs):
+        return self.outputs[0]
+
+    def variable_digests(self):
+        return self.digests
+
+    def run_at_once(self, cases, threads, seconds):
+        highest = [
+            {n: y + self.offset * (k == 1) for n, y in outputs.items()}
+            for k, outputs in enumerate(self.outputs)
+        ]
+        return 20, self.outputs, highest
 
 
 @pytest.mark.parametrize(("offset", "status"), [(0.0, "pass"), (1e-3, "fail"), (np.nan, "fail")])
 def test_one_wrong_output_among_threads_fails(samples, offset, status):
     cases = [samples.case([1]), samples.case([0, 4], 2)]
     expected = [{"y": case.inputs["x"] ** 2} for case in cases]
-    highest = [expected[0], {"y": expected[1]["y"] + offset}]
-    calls = ConcurrentCalls(cases, expected, 20, expected, highest)
-    found = Concurrency().judge(calls, Tolerance(0.0, {"y": 1e-6}))
+    subject = subject_of(cases, FakeRunner(expected, offset=offset), outputs=expected)
+    measured = Concurrency().measure(subject)
+    found = judged(Concurrency(), measured, Tolerance(0.0, {"y": 1e-6}))
     assert found.status == status
     assert "from 8 threads" in found.detail
 
 
 def test_a_runner_without_concurrent_calls_is_not_called_from_threads(samples):
-    expected = types.SimpleNamespace(cases=(samples.case([0]),))
-    plan = types.SimpleNamespace(expected=expected)
-    subject = types.SimpleNamespace(run=lambda inputs: inputs, plan=plan)
-    found = Concurrency().measure(subject)
+    found = Concurrency().measure(subject_of([samples.case([0])], lambda inputs: inputs))
     assert found.status == "not applicable"
     assert "the check runs one call at a time" in found.detail
 
 
 @pytest.mark.parametrize(
-    ("variable", "status"),
-    [("0: bn/moving_mean:0", "fail"), ("3: lstm/seed_generator/seed_generator_state:0", "pass")],
+    ("after", "variable", "status", "detail"),
+    [
+        (1.0, "", "fail", "sample 4"),
+        (0.0, "", "pass", "the first call, repeated at the end"),
+        (0.0, "0: bn/moving_mean:0", "fail", "inference changed bn/moving_mean:0"),
+        (0.0, "3: lstm/seed_generator/seed_generator_state:0", "pass", "none of 2 variables"),
+    ],
 )
-def test_inference_may_change_a_seed_but_no_weight(samples, variable, status):
-    changed = find_changes({variable: "0", "1: kernel:0": "2"}, {variable: "1", "1: kernel:0": "2"})
-    found = Weights().judge(Effects(2, changed, samples.case([0]), {}, {}), EXACT)
-    assert found.status == status
+def test_inference_may_change_a_seed_but_no_weight(samples, after, variable, status, detail):
+    """A runtime may hide its variables; then the outputs of the first call are compared."""
+    before, now = ({variable: k, "1: kernel:0": "2"} if variable else {} for k in "01")
+    run = FakeRunner([{"y": np.full(1, after)}], now)
+    first = {"y": np.zeros(1)}
+    subject = subject_of([samples.case([4])], run, variables=before, first=first)
+    found = judged(Weights(), Weights().measure(subject))
+    assert (found.name, found.status) == ("weights", status)
+    assert detail in found.detail
 
 
 def judge_ops(path, used):
     run = types.SimpleNamespace(path=path, ops=lambda: used)
     known = BuiltInOps()
-    measured = known.measure(types.SimpleNamespace(run=run, unsafe_ops={}))
-    return measured if isinstance(measured, PropertyResult) else known.judge(measured, EXACT)
+    return judged(known, known.measure(types.SimpleNamespace(run=run, unsafe_ops={})))
 
 
 @pytest.fixture
