@@ -10,7 +10,6 @@ from tests.compat.recorded import UNITS
 
 KERAS = {"lstm": keras.layers.LSTM, "gru": keras.layers.GRU, "rnn": keras.layers.SimpleRNN}
 OURS = {"lstm": keras_norm.NormLSTM, "gru": keras_norm.NormGRU, "rnn": keras_norm.NormSimpleRNN}
-BOTH = keras.layers.Bidirectional
 
 
 class CustomCell(keras.layers.LSTMCell):
@@ -18,7 +17,11 @@ class CustomCell(keras.layers.LSTMCell):
 
 
 class CustomLayer(keras.layers.LSTM):
-    """A user's layer."""
+    """A user's recurrent layer."""
+
+
+class CustomDense(keras.layers.Dense):
+    """A user's layer without a recurrence."""
 
 
 def layer_norm_lstm(epsilon=1e-5, **options):

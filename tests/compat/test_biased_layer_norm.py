@@ -12,11 +12,10 @@ from tests.check_layer import check_layer, layer_gradients
 X = np.random.default_rng(0).normal(size=(3, 4, 5))
 
 
-@pytest.mark.parametrize("axis", [-1, [1, 2]], ids=str)
-def test_layer_meets_the_contract_of_check_layer(axis):
+def test_layer_meets_the_contract_of_check_layer():
     check_layer(
         BiasedLayerNormalization,
-        {"axis": axis, "epsilon": 1e-5},
+        {"axis": [1, 2], "epsilon": 1e-5},
         (4, 3, 5),
         expected_trainable=3,
         expected_non_trainable=0,

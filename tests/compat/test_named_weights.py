@@ -36,10 +36,6 @@ def test_a_value_is_computed_from_all_its_entries(dense):
     np.testing.assert_array_equal(dense.bias, np.full(3, 2.0))
 
 
-def test_ignored_entries_need_no_variable(dense):
-    assign_weights(assignments(dense), entries(count=np.zeros(())), "PyTorch", ["count"])
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -113,19 +109,6 @@ def test_an_integer_variable_takes_integers():
     for wrong in (2**40, 3.7):
         with pytest.raises(ValueError, match=r"'n' has values that do not fit int32: 1 of 1"):
             assign_weights([Assignment(layer.update_count, {"n": ()})], {"n": wrong}, "PyTorch")
-
-
-def test_the_prefix_of_the_names_is_suggested(dense):
-    given = {f"module.{name}": entry for name, entry in entries().items()}
-    with pytest.raises(ValueError, match=r"Pass prefix='module\.'"):
-        assign_weights(assignments(dense), given, "PyTorch")
-
-
-def test_nested_dicts_are_flattened():
-    nested = {"cell": {"i": {"kernel": 1.0}, "h": {"bias": 2.0}}, "head": 3.0}
-    expected = {"cell/i/kernel": 1.0, "cell/h/bias": 2.0, "head": 3.0}
-    assert named_entries(nested, "/") == expected
-    assert named_entries(nested, "/", "cell/i") == {"cell/i/kernel": 1.0}
 
 
 def test_a_prefix_without_entries_is_refused_with_the_names_that_exist():

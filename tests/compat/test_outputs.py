@@ -5,10 +5,10 @@ import itertools
 import keras
 import numpy as np
 import pytest
+from keras.layers import Bidirectional
 
 import keras_norm
 from tests.compat.layers import (
-    BOTH,
     KERAS,
     OURS,
     addons_lstm,
@@ -33,14 +33,14 @@ def torch_recurrences():
         yield kind, keras.layers.RNN(KERAS[kind](UNITS).cell, **SEQUENCES)
         yield f"{kind}_no_bias", KERAS[kind](UNITS, use_bias=False, **SEQUENCES)
         yield f"{kind}_stacked", [theirs, ours]
-        yield f"{kind}_bidirectional", [BOTH(second), BOTH(third)]
+        yield f"{kind}_bidirectional", [Bidirectional(second), Bidirectional(third)]
 
 
 def flax_recurrences():
     apis = ("linen", KERAS, OURS), ("nnx", OURS, KERAS)
     for (api, one, other), (cell, kind) in itertools.product(apis, FLAX_CELLS.items()):
         yield f"{api} {cell}", one[kind](UNITS, **SEQUENCES)
-        yield f"{api} Bidirectional {cell}", BOTH(other[kind](UNITS, **SEQUENCES))
+        yield f"{api} Bidirectional {cell}", Bidirectional(other[kind](UNITS, **SEQUENCES))
 
 
 OUTPUTS = {
@@ -49,7 +49,7 @@ OUTPUTS = {
         ("rnn_relu", keras.layers.SimpleRNN(UNITS, "relu", **SEQUENCES)),
         ("torchscript", layer_norm_lstm()),
         ("torchscript", layer_norm_lstm(use_bias=False)),
-        ("torchscript_bidirectional", BOTH(layer_norm_lstm())),
+        ("torchscript_bidirectional", Bidirectional(layer_norm_lstm())),
         ("nemo", [layer_norm_lstm(), layer_norm_lstm()]),
         ("layer_norm", keras.layers.LayerNormalization(epsilon=1e-5)),
         ("layer_norm", keras.layers.LayerNormalization([2], epsilon=1e-5)),

@@ -2,20 +2,20 @@
 
 import keras
 import pytest
+from keras.layers import GRU, LSTM, RNN, Bidirectional, Dense
 
 import keras_norm
 from tests.compat.layers import (
-    BOTH,
     CustomCell,
+    CustomDense,
     CustomLayer,
     kiros_layer,
     layer_norm_lstm,
 )
-from tests.compat.recorded import LOADERS, UNITS, built, read, refusal, rows
+from tests.compat.recorded import LOADERS, UNITS, Case, built, read, refusal, rows
 
 LN, RMS = keras_norm.LayerNormalization, keras_norm.RMSNormalization
 KerasLN, KerasBN = keras.layers.LayerNormalization, keras.layers.BatchNormalization
-LSTM, GRU, RNN = keras.layers.LSTM, keras.layers.GRU, keras.layers.RNN
 FLAX_NORM = "flax norm"  # gamma, beta and statistics of three features
 
 
@@ -69,29 +69,29 @@ OTHER_EQUATIONS = {
         ("layer_norm", KerasLN(epsilon=1e-5, center=False), "Create it with center=True."),
         ("layer_norm", KerasLN(1, 1e-5, name="norm"), "last axes. Received LayerNormalization 'n"),
         ("batch_norm", KerasBN(), "Create it with epsilon=1e-05"),
-        ("linear", keras.layers.Dense(UNITS, use_bias=False), "Create it with use_bias=True"),
+        ("linear", Dense(UNITS, use_bias=False), "Create it with use_bias=True"),
         # the weights of another module
         ("lstm_stacked", LSTM(UNITS), "'weight_ih_l1' is a weight of layer 1, counted"),
         ("lstm_bidirectional", LSTM(UNITS), "inside keras.layers.Bidirectional."),
         ("gru", [GRU(UNITS), GRU(UNITS)], "entries: weight_ih_l1"),
-        ("gru", BOTH(GRU(UNITS)), "weight_ih_l0_reverse"),
+        ("gru", Bidirectional(GRU(UNITS)), "weight_ih_l0_reverse"),
         ("lstm_cell", [LSTM(UNITS), LSTM(UNITS)], "weight_ih_l1"),
         ("lstm", GRU(UNITS), "has the shape (16, 4), as in nn.LSTM. Received GRU"),
         ("rnn", LSTM(UNITS), "Create the layer as SimpleRNN(units)."),
         (
             "lstm_bidirectional",
-            BOTH(LSTM(UNITS), merge_mode="sum"),
+            Bidirectional(LSTM(UNITS), merge_mode="sum"),
             "with merge_mode='sum', and a bidirectional module concatenates",
         ),
         (
             "lstm_bidirectional",
-            BOTH(LSTM(UNITS, go_backwards=True), backward_layer=LSTM(UNITS)),
+            Bidirectional(LSTM(UNITS, go_backwards=True), backward_layer=LSTM(UNITS)),
             "reads sequences backwards",
         ),
     ],
     "haste": [
         ("haste", LSTM(UNITS), "Create the layer as LayerNormLSTM(units)"),
-        ("haste", BOTH(keras_norm.LayerNormLSTM(UNITS)), "Received Bidirectional"),
+        ("haste", Bidirectional(keras_norm.LayerNormLSTM(UNITS)), "Received Bidirectional"),
         ("haste", keras_norm.LayerNormLSTM(UNITS, epsilon=1e-3), "epsilon=1e-05"),
         ("haste", layer_norm_lstm(), "normalize_carry=False"),
         ("haste", keras_norm.LayerNormLSTM(UNITS, norm_form="joint"), "without it in kernel_norm"),
@@ -106,7 +106,11 @@ OTHER_EQUATIONS = {
         ),
         ("linen GRUCell", GRU(UNITS, reset_after=False), "with reset_after=False"),
         ("linen LSTMCell", LSTM(UNITS, use_bias=False), "with use_bias=False"),
-        ("linen LSTMCell", BOTH(LSTM(UNITS), merge_mode="mul"), "with merge_mode='mul', and a bid"),
+        (
+            "linen LSTMCell",
+            Bidirectional(LSTM(UNITS), merge_mode="mul"),
+            "merge_mode='mul', and a bidir",
+        ),
         (FLAX_NORM, KerasLN(), "LayerNorm has epsilon=1e-06. Received Lay"),
         (FLAX_NORM, KerasBN(), "BatchNorm has epsilon=1e-05. Received Bat"),
         (FLAX_NORM, LN(epsilon=1e-6, ddof=1), "with ddof=1"),
@@ -126,7 +130,7 @@ OTHER_EQUATIONS = {
             keras_norm.NormLSTM(UNITS, norm=RMS(), normalize_carry=True),
             "Create the layer as NormLSTM",
         ),
-        ("rnn", BOTH(keras_norm.LayerNormLSTM(UNITS)), "Create the layer as NormLSTM"),
+        ("rnn", Bidirectional(keras_norm.LayerNormLSTM(UNITS)), "Create the layer as NormLSTM"),
         ("rnn", lstm_with_state_norm(epsilon=1e-5), "/state_norm' with epsilon=1e-05. Create"),
         (
             "rnn",
@@ -159,22 +163,18 @@ OTHER_EQUATIONS = {
 }
 
 
-def weights_of(library, case):
-    if case == FLAX_NORM:
-        return dict.fromkeys(
-            ("scale", "bias", "mean", "var"), read("flax", "linen LSTMCell").x[0, 0]
-        )
-    return read(library, case).weights
-
-
-def features_of(library, case):
-    return 3 if case == FLAX_NORM else read(library, case).x.shape[-1]
+def find_case(library, name):
+    if name != FLAX_NORM:
+        return read(library, name)
+    x = read("flax", "linen LSTMCell").x
+    return Case(dict.fromkeys(("scale", "bias", "mean", "var"), x[0, 0]), x, None)
 
 
 @pytest.mark.parametrize(("library", "case", "layer", "message"), rows(OTHER_EQUATIONS))
 def test_a_layer_with_other_equations_is_refused(library, case, layer, message):
-    built(layer, features_of(library, case))
-    assert message in refusal(LOADERS[library], layer, weights_of(library, case))
+    case = find_case(library, case)
+    built(layer, case.x.shape[-1])
+    assert message in refusal(LOADERS[library], layer, case.weights)
 
 
 OTHER_CLASSES = {
@@ -183,24 +183,25 @@ OTHER_CLASSES = {
         (RMS(), "does not support RMSNormalization"),
         (keras.Sequential([LSTM(3)]), "Pass a dict from names of modules to layers"),
         (RNN(CustomCell(3, name="mine")), "mine' is of a custom class"),
-        (CustomLayer(3, name="mine"), "CustomLayer 'mine' is of a custom class"),
+        (CustomDense(3, name="mine"), "CustomDense 'mine' is of a custom class"),
         (RNN(keras.layers.StackedRNNCells([keras.layers.LSTMCell(3)])), "StackedRNNCells 'rnn"),
-        ([LSTM(UNITS), keras.layers.Dense(3)], "Pass a list only for the layers of a recurrent"),
+        ([LSTM(UNITS), Dense(3)], "Pass a list only for the layers of a recurrent"),
     ],
     "flax": [
         (RNN(CustomCell(UNITS, name="mine")), "mine' is of a custom"),
+        (CustomDense(UNITS, name="mine"), "CustomDense 'mine' is of a custom class"),
         (keras.layers.Conv1D(UNITS, 3, name="conv"), "weights of Conv1D 'conv'. Pass LSTM"),
         (RNN([keras.layers.LSTMCell(UNITS)], name="rnn"), "weights of RNN 'rnn'"),
     ],
     "addons": [
         (keras_norm.NormGRU(UNITS), "contain a NormLSTM or a NormLSTMCell, and no other cell wi"),
         (LSTM(UNITS, name="lstm"), "LSTM 'lstm'"),
-        (keras.layers.Dense(UNITS, name="head"), "Dense 'head'"),
-        (BOTH(keras_norm.LayerNormGRU(UNITS)), "NormGRUCell"),
+        (Dense(UNITS, name="head"), "Dense 'head'"),
+        (Bidirectional(keras_norm.LayerNormGRU(UNITS)), "NormGRUCell"),
     ],
     "kiros": [
-        (BOTH(LSTM(UNITS)), "layer must be a NormLSTM, a NormGRU"),
-        (keras.layers.Dense(UNITS), "layer must be a NormLSTM, a NormGRU"),
+        (Bidirectional(LSTM(UNITS)), "layer must be a NormLSTM, a NormGRU"),
+        (Dense(UNITS), "layer must be a NormLSTM, a NormGRU"),
         (CustomLayer(UNITS, name="mine"), "CustomLayer 'mine' is of a custom class"),
     ],
 }
@@ -216,12 +217,12 @@ def test_a_layer_without_a_counterpart_is_refused(library, layer, message):
 
 @pytest.mark.parametrize("change", [quantized, with_lora])
 def test_a_quantized_layer_is_refused(change):
-    layer = change(built(keras.layers.Dense(UNITS)))
+    layer = change(built(Dense(UNITS)))
     message = refusal(LOADERS["torch"], layer, read("torch", "linear").weights)
     assert "Load the weights before you quantize the layer" in message
 
 
-@pytest.mark.parametrize("layer", [LSTM(UNITS, name="new"), keras.layers.Dense(UNITS, name="new")])
+@pytest.mark.parametrize("layer", [LSTM(UNITS, name="new"), Dense(UNITS, name="new")])
 def test_a_layer_that_is_not_built_is_refused(layer):
     with pytest.raises(ValueError, match=r"'(new|lstm_cell)' is not built.*Build it"):
         LOADERS["torch"](layer, read("torch", "lstm").weights)

@@ -105,13 +105,13 @@ def test_the_second_bias_of_a_gru_is_kept_in_the_bias_and_in_a_beta():
 def test_an_untrained_layer_trains_on_sequences_that_begin_with_zeros():
     """With a norm and a candidate bias of zeros, the gradient would overflow at zeros."""
     keras.utils.set_random_seed(0)
-    inputs = keras.Input((50, FEATURES))
+    inputs = keras.Input((24, FEATURES))
     branches = [RECURRENT[name](4)(inputs) for name in ("LSTM", "GRU", "SimpleRNN")]
     outputs = keras.layers.Dense(1)(keras.layers.Concatenate()(branches))
     model = keras.Model(inputs, outputs)
     converted = convert(model, "layer", verbose=False)
-    x = np.random.default_rng(2).normal(size=(4, 50, FEATURES)).astype("float32")
-    x[:, :45] = 0.0
+    x = np.random.default_rng(2).normal(size=(4, 24, FEATURES)).astype("float32")
+    x[:, :20] = 0.0
     converted.compile(keras.optimizers.SGD(1e-6), "mse", run_eagerly=True)
     converted.fit(x, np.ones((4, 1)), verbose=0)
     assert all(np.isfinite(weight).all() for weight in converted.get_weights())

@@ -17,6 +17,11 @@ def test_booleans_take_one_bit_each(count):
     assert len(text) <= count / 6 + 20
 
 
+def test_numbers_keep_the_precision_of_float32():
+    values = RNG.normal(size=9).astype("float32")
+    np.testing.assert_array_equal(sample_scores.unpack(sample_scores.pack(values)), values)
+
+
 def test_the_mean_of_sample_scores_is_the_score():
     found = sample_scores.means({"right": np.array([True, False]), "loss": 0.5})
     assert found == {"right": 0.5, "loss": 0.5}

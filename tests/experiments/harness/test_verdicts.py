@@ -82,7 +82,9 @@ def test_runs_that_have_not_learned_decide_nothing(tmp_path):
 
 
 def test_nan_decides_nothing(tmp_path):
-    assert decide(tmp_path, [2.0, np.nan, 2.0, 2.0, 2.0], [1.0] * SEEDS).holds is None
+    verdict = decide(tmp_path, [2.0, np.nan, 2.0, 2.0, 2.0], [1.0] * SEEDS)
+    assert verdict.holds is None
+    assert verdict.missing.startswith("none learned in 4 of 5 runs, BN learned in 5 of 5 runs:")
 
 
 @pytest.mark.parametrize(
