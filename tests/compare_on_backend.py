@@ -140,6 +140,28 @@ def compare(layer_class, norm, mask, options, training):
         assert_close(found[name], expected, name)
 
 
+def compare_padding():
+    """Compare sequences padded on the left with sequences padded on the right, in training."""
+    lengths = np.array([5, 4, 4, 2, 3, 2, 5, 1])
+    right = np.arange(TIME) < lengths[:, None]
+    rest, sources = values_of(build(GRU, TIMESTEP))
+
+    def pad_left(x):
+        rows = zip(ops.convert_to_numpy(x), TIME - lengths, strict=True)
+        return np.stack([np.roll(row, n, axis=0) for row, n in rows])
+
+    found = []
+    for mask, inputs in (
+        (right, sources["inputs"]),
+        (pad_left(right), pad_left(sources["inputs"])),
+    ):
+        loss = loss_of(build(GRU, TIMESTEP, return_sequences=False), rest, mask)
+        (_, results), gradients = run(with_gradients(loss), {**sources, "inputs": inputs})
+        found.append([results, gradients])
+    found[0][1]["inputs"] = pad_left(found[0][1]["inputs"])
+    assert_close(found[1], found[0], "padding")
+
+
 def compare_second_derivatives():
     """Compare the gradient of a gradient penalty with that of the loop."""
 
@@ -255,7 +277,7 @@ def main(folder):
     assert keras.backend.backend() in ("jax", "torch")
     checks = {name: (compare, *given) for name, given in COMPARISONS.items()}
     checks |= {"second derivatives": (compare_second_derivatives,), "auto": (count_runs_of_auto,)}
-    checks["convert"] = (convert,)
+    checks |= {"convert": (convert,), "padding": (compare_padding,)}
     for check in (train_and_save, load_and_predict, recalibrate, recalibrate_cell):
         checks[check.__name__] = (check, pathlib.Path(folder))
     errors = {}

@@ -80,6 +80,7 @@ def test_results_statistics_and_gradients_match_the_loop(errors, cell):
     [
         "cell and norm of a user",
         "second derivatives",
+        "padding",
         "auto",
         "load_and_predict",
         "recalibrate",

@@ -321,6 +321,25 @@ def test_check_streams_two_inputs_of_different_lengths(tmp_path):
     assert report.artifacts[0].property("streaming").status == "pass"
 
 
+@pytest.mark.parametrize(
+    ("count_leading_padding", "expected"), [(False, [0, 0, 1, 2, 3]), (True, [1, 2, 3, 4, 5])]
+)
+def test_a_counter_begins_at_the_first_unmasked_timestep(count_leading_padding, expected):
+    inputs = keras.Input((None, 2), name="x")
+    h = keras.layers.Masking()(inputs)
+    options = {"count_leading_padding": count_leading_padding, "name": "rnn"}
+    step = Step(
+        keras.Model(inputs, keras_norm.BatchNormSimpleRNN(3, max_timesteps=4, **options)(h))
+    )
+    x = np.random.default_rng(0).normal(size=(1, 5, 2)).astype("float32")
+    x[:, [0, 1, 3]] = 0.0
+    states, counted = step.initial_states(1), []
+    for t in range(5):
+        _, states = step({"x": x[:, t]}, states)
+        counted.append(int(states["rnn_steps"][0, 1]))
+    assert counted == expected
+
+
 def test_streams_at_different_timesteps_may_share_a_batch(streamed):
     """A server may join streams: each row uses the statistics of its own timestep."""
     step, data = Step(streamed), stacked_data()
