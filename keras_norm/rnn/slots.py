@@ -89,9 +89,9 @@ class Slots:
         """Return whether the slots with statistics per timestep do not count leading padding."""
         name = "count_leading_padding"
         counts = {
-            slot: template.config[name]
+            slot: template.config.get(name, False)
             for slot, template in self.templates.items()
-            if name in template.config
+            if getattr(template.cls, "per_timestep", False)
         }
         if len({*counts.values()}) > 1:
             raise ValueError(

@@ -156,6 +156,17 @@ def test_a_config_without_the_argument_counts_leading_padding(layer):
     assert type(layer).from_config(config).count_leading_padding
 
 
+def test_a_user_class_with_fixed_arguments_loads_without_the_argument():
+    class Fixed(keras_norm.TimestepBatchNormalization):
+        def __init__(self, rows):
+            super().__init__(rows)
+
+        def get_config(self):
+            return {"rows": self.max_timesteps}
+
+    assert not Fixed.from_config(Fixed(3).get_config()).count_leading_padding
+
+
 def test_slots_that_count_differently_are_refused():
     norms = {
         "kernel_norm": keras_norm.TimestepBatchNormalization(3),
