@@ -9,12 +9,14 @@ import pytest
 import keras_norm
 from examples import digits
 from keras_norm.export import export_tflite
+from keras_norm.export.formats.tflite.conversion import start_converter
 
 
 @pytest.fixture(scope="session")
 def data():
-    """Load handwritten digits as 8 rows: x_train, x_test, y_train, y_test."""
-    return digits.load()
+    """Load handwritten digits as 4 pairs of rows: x_train, x_test, y_train, y_test."""
+    x_train, x_test, *labels = digits.load()
+    return x_train.reshape(-1, 4, 16), x_test.reshape(-1, 4, 16), *labels
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +27,7 @@ def reader(data):
     """
     x, _, y, _ = data
     keras.utils.set_random_seed(0)
-    inputs = keras.Input((8, 8), name="rows")
+    inputs = keras.Input((4, 16), name="rows")
     hidden = keras_norm.LayerNormSimpleRNN(64, name="hidden")(inputs)
     digit = keras.layers.Dense(10, activation="softmax", name="digit")
     model = keras.Model(inputs, digit(hidden))
@@ -34,6 +36,13 @@ def reader(data):
     weights = np.linalg.lstsq(h, 6.0 * np.eye(10)[y], rcond=None)[0]
     digit.set_weights([weights[:-1], weights[-1]])
     return model
+
+
+@pytest.fixture(scope="session")
+def converter():
+    """Start one process that converts the files of many tests."""
+    with start_converter() as worker:
+        yield worker
 
 
 @pytest.fixture(scope="session")

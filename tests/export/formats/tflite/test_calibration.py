@@ -14,11 +14,11 @@ def test_scales_are_measured_on_inputs_and_states_of_running_streams(reader, dat
     rows = data[0][:5]
     samples = read_representative(reader, "int8", rows)
     arrays, batch = calibration_data(samples, Step(reader), "int16x8")
-    np.testing.assert_array_equal(arrays["rows"], rows.transpose(1, 0, 2).reshape(-1, 8))
-    states = arrays["hidden_h"].reshape(8, 5, 64)
+    np.testing.assert_array_equal(arrays["rows"], rows.transpose(1, 0, 2).reshape(-1, 16))
+    states = arrays["hidden_h"].reshape(4, 5, 64)
     assert batch == 1
     assert not states[0].any()
-    for t in range(1, 8):
+    for t in range(1, 4):
         expected = reader.get_layer("hidden")(rows[:, :t])
         np.testing.assert_allclose(states[t], expected, rtol=0, atol=1e-5)
 

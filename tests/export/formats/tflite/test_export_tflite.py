@@ -13,6 +13,7 @@ from keras_norm.export import (
     RunnerError,
     export_tflite,
 )
+from keras_norm.export.formats.tflite.conversion import convert_model
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export import models
@@ -58,6 +59,21 @@ def layered(tmp_path_factory):
     return model, export_tflite(model, path, step=False)
 
 
+@pytest.fixture
+def subgraphs(converter, tmp_path):
+    """Return a function that converts a layer, and lists the operations of each subgraph."""
+    names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
+
+    def convert(layer):
+        inputs, file = keras.Input((None, 3)), tmp_path / "m.tflite"
+        convert_model(keras.Model(inputs, layer(inputs)), file, converter, quantize=None)
+        model = schema.ModelT.InitFromPackedBuf(file.read_bytes(), 0)
+        codes = [names[max(c.builtinCode, c.deprecatedBuiltinCode)] for c in model.operatorCodes]
+        return [[codes[op.opcodeIndex] for op in g.operators or ()] for g in model.subgraphs]
+
+    return convert
+
+
 def test_every_layer_runs_at_any_batch_and_length_with_masks(layered):
     model, path = layered
     keras_runner, rng = KerasRunner(model), np.random.default_rng(0)
@@ -70,11 +86,9 @@ def test_every_layer_runs_at_any_batch_and_length_with_masks(layered):
     assert not any(op.startswith("Flex") for op in ops)
 
 
-def test_a_timestep_computes_one_product_and_writes_one_row(tmp_path):
-    inputs = keras.Input((None, 3))
-    model = keras.Model(inputs, keras_norm.LayerNormLSTM(4, return_sequences=True)(inputs))
-    path = export_tflite(model, tmp_path / "m.tflite", step=False)
-    body = next(ops for ops in subgraphs(path) if "TANH" in ops)
+def test_a_timestep_computes_one_product_and_writes_one_row(subgraphs):
+    graphs = subgraphs(keras_norm.LayerNormLSTM(4, return_sequences=True))
+    body = next(ops for ops in graphs if "TANH" in ops)
     assert body.count("FULLY_CONNECTED") == body.count("GATHER") == 1
     assert body.count("DYNAMIC_UPDATE_SLICE") == 1
     # Of h U the mean square alone; of c the mean and the square.
@@ -83,20 +97,10 @@ def test_a_timestep_computes_one_product_and_writes_one_row(tmp_path):
     assert not {"SHAPE", "TRANSPOSE", "BATCH_MATMUL", "SCATTER_ND", "BROADCAST_TO"} & set(body)
 
 
-def test_a_layer_without_return_sequences_writes_no_sequence(tmp_path):
-    inputs = keras.Input((None, 3))
-    model = keras.Model(inputs, keras_norm.LayerNormSimpleRNN(4)(inputs))
-    graphs = subgraphs(export_tflite(model, tmp_path / "m.tflite", step=False))
+def test_a_layer_without_return_sequences_writes_no_sequence(subgraphs):
+    graphs = subgraphs(keras_norm.LayerNormSimpleRNN(4))
     assert not any("DYNAMIC_UPDATE_SLICE" in ops for ops in graphs)
     assert sum(ops.count("WHILE") for ops in graphs) == 1
-
-
-def subgraphs(path):
-    """List the operations of each subgraph in order."""
-    names = {v: k for k, v in vars(schema.BuiltinOperator).items() if not k.startswith("_")}
-    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
-    codes = [names[max(c.builtinCode, c.deprecatedBuiltinCode)] for c in model.operatorCodes]
-    return [[codes[op.opcodeIndex] for op in graph.operators or ()] for graph in model.subgraphs]
 
 
 @pytest.fixture(scope="module")
