@@ -4,7 +4,8 @@ The fixtures of `conftest.py` replace nothing here: training is compiled by XLA,
 optimizes its graphs, and the exporters start their own processes. One model has a branch for each
 pair of a cell and a norm, so that it is converted once, and each process starts once for all
 branches. Each branch is a column of the model's output, because a loss for each branch takes longer
-to trace. A fast test runs every cell and every norm, and a slow test runs all other pairs.
+to trace. A fast test runs every cell and every norm. A slow test runs all other pairs, and exports
+the signature `step` of a TFLite file too.
 """
 
 import keras
@@ -89,11 +90,10 @@ def test_a_keras_file_reloads_and_gives_equal_outputs(trained, tmp_path):
     np.testing.assert_array_equal(loaded(x), model(x))
 
 
-def test_exported_files_reload_and_give_the_outputs_of_the_trained_model(trained, tmp_path):
-    """The TFLite file has the signature `step` too."""
-    model, x, _ = trained
+def test_exported_files_reload_and_give_the_outputs_of_the_trained_model(pairs, trained, tmp_path):
+    (model, x, _), step = trained, pairs is not FAST
     served = tf.saved_model.load(str(export_saved_model(model, tmp_path / "served", step=False)))
-    tflite = Interpreter(str(export_tflite(model, tmp_path / "model.tflite")))
+    tflite = Interpreter(str(export_tflite(model, tmp_path / "model.tflite", step=step)))
     expected, name = model.predict(x, verbose=0), "serving_default"
     for run in (served.signatures[name], tflite.get_signature_runner(name)):
         np.testing.assert_allclose(run(x=x)["y"], expected, atol=1e-5)

@@ -162,7 +162,8 @@ def check(
                 comparison.add(part)
             measured = comparison.measured
             gap, advice = meter.judge(measured.samples, plan.samples.length, max_gap)
-            judge = Judge(model, expected_on_data(plan.expected, measured, rtol, atol))
+            expected = expected_on_data(plan.expected, measured, rtol, atol)
+            judge = Judge(model, expected, plan.run)
             checked = []
             for subject in subjects:
                 progress.step(f"testing {printable(subject.source.name)}")

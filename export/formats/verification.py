@@ -15,7 +15,6 @@ from keras_norm.export.compare.quantization_tolerance import EIGHT_BITS, PRECISI
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import VerificationError, one_line
 from keras_norm.export.model.judge import Judge, judge_for_export
-from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.packages import installed_versions
 from keras_norm.export.runtimes.runner import Run, Runner
@@ -141,7 +140,7 @@ def _with_empty_text(judge: Judge) -> Judge:
         return judge  # the batch size of the model is static, so the text has neighbors
     empty = without_text(case)
     try:
-        outputs = reference_runner(model)(empty.inputs)
+        outputs = judge.run(empty.inputs)
     # A layer may raise any error for a sequence without timesteps.
     except Exception as error:
         logger.warning(
@@ -155,7 +154,7 @@ def _with_empty_text(judge: Judge) -> Judge:
     if contains_nan(outputs):
         return judge
     cases = (*judge.expected.cases, dataclasses.replace(empty, outputs=outputs))
-    return Judge(model, dataclasses.replace(judge.expected, cases=cases))
+    return Judge(model, dataclasses.replace(judge.expected, cases=cases), judge.run)
 
 
 def make_golden_cases(

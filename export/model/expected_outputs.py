@@ -20,7 +20,7 @@ from keras_norm.export.model.masks import mask_fills, masked_later
 from keras_norm.export.model.random_samples import DRAWS, draw_samples, lengths_to_try
 from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
-from keras_norm.export.runtimes.runner import Run
+from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays, TensorLike
 
 # Number of rows of the larger test inputs of an export.
@@ -29,7 +29,9 @@ ROWS = 3
 LONG = 300
 
 
-def expected_for_export(model: keras.Model, data: TensorLike = None) -> Expected:
+def expected_for_export(
+    model: keras.Model, data: TensorLike = None, run: Runner | None = None
+) -> Expected:
     """Make the test inputs of an export, and run the model on them.
 
     The test inputs are one row of half the length, then three rows of the full length. If the model
@@ -42,13 +44,14 @@ def expected_for_export(model: keras.Model, data: TensorLike = None) -> Expected
             for random numbers of the first kind in `DRAWS` for which all outputs are finite, and
             for random texts (`random_texts.draw_texts`). If no kind gives only finite outputs, the
             kind with the most finite values is used.
+        run: runner of the model; None makes one.
 
     Raises:
         ValueError: the data do not fit the inputs, or the model raises for them, or an output has
             no finite value. Without data: the model raises, or an output has no finite value, for
             every kind of random numbers and every length.
     """
-    run = reference_runner(model)
+    run = run or reference_runner(model)
     if data is None:
         lengths = lengths_to_try(run.inputs)
         try:
@@ -77,9 +80,8 @@ def expected_for_export(model: keras.Model, data: TensorLike = None) -> Expected
     return measure_expected(model, ran)
 
 
-def long_sequence(model: keras.Model) -> Expected | None:
+def long_sequence(model: keras.Model, run: Run) -> Expected | None:
     """Run a model on one random sequence of `LONG` timesteps; return None if the model fails."""
-    run = reference_runner(model)
     try:
         cases = _run_random(model, run, [LONG], lambda x: [x.case(range(x.batch or 1))])
     # A layer with a maximum number of timesteps may raise any error.

@@ -79,9 +79,10 @@ def _verify_step(step: Step, judge: Judge | None) -> None:
         run = step.trace()
         # Trace the graph now: a layer that cannot run on one timestep raises its error here.
         run.get_concrete_function()
-        judges = [judge or judge_for_export(model)]
-        if not reads_single_timesteps(model) and (long := long_sequence(model)):
-            judges.append(Judge(model, long))
+        judge = judge or judge_for_export(model)
+        judges = [judge]
+        if not reads_single_timesteps(model) and (long := long_sequence(model, judge.run)):
+            judges.append(Judge(model, long, judge.run))
         run_step = functools.partial(step.over_time, run)
         for each in judges:
             each.verify(run_step, "the step", suspect=MIXES_TIMESTEPS)

@@ -15,7 +15,7 @@ from keras_norm.export.model.expected_outputs import expected_for_export
 from keras_norm.export.model.reference_runner import TRAINED, TrainedRunner, reference_runner
 from keras_norm.export.model.rounding import MAGNIFIED, Rounding
 from keras_norm.export.results.output_comparison import OutputComparison
-from keras_norm.export.runtimes.runner import Run
+from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays, TensorLike
 
 logger = logging.getLogger("keras_norm.export")
@@ -32,15 +32,18 @@ class Judge:
     Args:
         model: a functional or a built sequential model.
         expected: test inputs with the model's outputs, and the tolerance.
+        run: runner of the model, to trace the model once; None makes one.
 
     Attributes:
         model: the model.
         expected: as above.
+        run: the runner of the model.
         rounding: the rounding errors of the model.
     """
 
-    def __init__(self, model: keras.Model, expected: Expected) -> None:
+    def __init__(self, model: keras.Model, expected: Expected, run: Runner | None = None) -> None:
         self.model, self.expected = model, expected
+        self.run = run or reference_runner(model)
         self.rounding = Rounding(model)
         # The wider atol of the outputs in which `verify` accepted a difference by rounding: by name
         # of the test inputs, and by output.
@@ -130,10 +133,9 @@ class Judge:
         The model runs again on all test inputs. An output is random if it differs from the first
         run by more than its tolerance.
         """
-        run, expected = reference_runner(self.model), self.expected
-        random = set()
+        expected, random = self.expected, set()
         for case in expected.cases:
-            outputs, failed = run(case.inputs), self.tolerance(case).first_failure
+            outputs, failed = self.run(case.inputs), self.tolerance(case).first_failure
             random |= {
                 n for n, y in case.outputs.items() if failed({n: y}, {n: outputs[n]}) is not None
             }
@@ -146,7 +148,8 @@ class Judge:
         )
         if not known:
             return None
-        return Judge(self.model, dataclasses.replace(expected, cases=cases, scales=known))
+        deterministic = dataclasses.replace(expected, cases=cases, scales=known)
+        return Judge(self.model, deterministic, self.run)
 
     def _accept(self, case: Case, result: OutputComparison) -> None:
         """Widen the tolerance of an output, because rounding explains the difference."""
@@ -187,4 +190,5 @@ def judge_for_export(model: keras.Model, data: TensorLike = None) -> Judge:
         model: as for `expected_for_export`.
         data: as for `expected_for_export`.
     """
-    return Judge(model, expected_for_export(model, data))
+    run = reference_runner(model)
+    return Judge(model, expected_for_export(model, data, run), run)

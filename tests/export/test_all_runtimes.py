@@ -21,6 +21,8 @@ def optional_runtimes(monkeypatch):
     monkeypatch.setattr(artifact_format, "is_installed", lambda extra: True)
 
 
+# `make test` runs each runtime by itself: in `formats`, and OpenVINO in test_second_opinion.py.
+@pytest.mark.slow
 def test_every_runtime_gives_what_keras_gives(tmp_path):
     x = keras.Input((None, 3), name="x")
     model = keras.Model(x, keras_norm.LayerNormSimpleRNN(4, name="rnn")(x))

@@ -181,7 +181,7 @@ def export_tflite(
                 convert_model(model, looped, converter, quantize="dynamic")
         if quantize is not None and representative is not None:
             streamed = stepper if step_only else None
-            verify_useful(model, file, quantize, representative, streamed, products)
+            verify_useful(judge.run, file, quantize, representative, streamed, products)
         if quantize is not None and has_loops:
             warn_of_cost(file, looped, quantize, judge.expected.cases[0].inputs)
         outputs = {}

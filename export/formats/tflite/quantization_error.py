@@ -18,7 +18,6 @@ from keras_norm.export.compare.samples import Samples
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.formats.refusals import name_layers
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
-from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.single_step import Step
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.runner import Runner
@@ -52,7 +51,7 @@ def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> No
 
 
 def verify_useful(
-    model: keras.Model,
+    reference: Runner,
     file: pathlib.Path,
     quantize: str,
     samples: Samples,
@@ -61,17 +60,18 @@ def verify_useful(
 ) -> None:
     """Compare a quantized file with the model on the samples, and warn about a large error.
 
-    The tolerance is the rule in `keras_norm.export.compare.quantization_tolerance`. With `step` the
-    samples stream through the file, as for `calibration_data`. In the file `products` only matrix
-    products compute in integers. It replaces `file` if `file` has a large error, and the error of
-    `products` is smaller.
+    `reference` is the runner of the model. The tolerance is the rule in
+    `keras_norm.export.compare.quantization_tolerance`. With `step` the samples stream through the
+    file, as for `calibration_data`. In the file `products` only matrix products compute in
+    integers. It replaces `file` if `file` has a large error, and the error of `products` is
+    smaller.
 
     Raises:
         VerificationError: the error of an output exceeds the tolerance.
         ValueError: every output is equal for all samples.
         RunnerError: the file does not run.
     """
-    expected = _run_all(reference_runner(model), samples)
+    expected = _run_all(reference, samples)
     if all(np.all(y == y[:1]) for y in expected.values()):
         raise ValueError(
             "the model returns equal outputs for all samples, so the error of the quantized file "

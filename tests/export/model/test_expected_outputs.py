@@ -199,7 +199,8 @@ def test_an_output_without_a_finite_value_raises(data, message):
 
 
 def test_the_long_sequence_has_finite_outputs():
-    (case,) = long_sequence(pointwise(keras.ops.log)).cases
+    model = pointwise(keras.ops.log)
+    (case,) = long_sequence(model, KerasRunner(model)).cases
     assert case.length == 300
     assert np.isfinite(case.outputs["y"]).all()
 

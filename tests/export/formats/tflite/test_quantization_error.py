@@ -12,6 +12,7 @@ from keras_norm.export.formats.tflite import quantization_error
 from keras_norm.export.formats.tflite.calibration import read_representative
 from keras_norm.export.formats.tflite.tflite_graph import read_graph
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
+from keras_norm.export.model.keras_runner import KerasRunner
 
 
 def accuracy(probabilities, labels):
@@ -89,7 +90,7 @@ def test_an_error_of_a_tenth_of_the_deviation_logs_a_warning(linear, caplog, fac
     model, path = linear
     x = np.random.default_rng(0).normal(size=(100, 2)).astype("float32")
     samples = read_representative(model(factor), "int8", x)
-    quantization_error.verify_useful(model(factor), path, "int8", samples)
+    quantization_error.verify_useful(KerasRunner(model(factor)), path, "int8", samples)
     assert bool(caplog.messages) == warned
     if warned:
         assert caplog.messages[0].startswith('output "y" of the quantized file has an error of 0.1')
