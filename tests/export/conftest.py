@@ -43,14 +43,18 @@ def recurrent(written):
 
 
 @pytest.fixture(scope="session")
-def dense_files(tmp_path_factory):
+def dense_files(written):
     """Write a model of one Dense layer, its exports and data to a folder, to read or to copy."""
-    folder, model = tmp_path_factory.mktemp("dense"), models.dense()
-    model.save(folder / "model.keras")
-    export_saved_model(model, folder / "saved_model")
-    export_tflite(model, folder / "model.tflite")
-    np.savez(folder / "data.npz", x=np.random.default_rng(0).normal(size=(4, 3)).astype("float32"))
-    return folder
+
+    def write(folder):
+        folder.mkdir()
+        model, rng = models.dense(), np.random.default_rng(0)
+        model.save(folder / "model.keras")
+        export_saved_model(model, folder / "saved_model")
+        export_tflite(model, folder / "model.tflite")
+        np.savez(folder / "data.npz", x=rng.normal(size=(4, 3)).astype("float32"))
+
+    return written("dense", write)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,6 @@ from collections.abc import Callable
 import jax
 import keras
 import numpy as np
-import pytest
 
 import keras_norm
 from keras_norm.export import Step, check, compare_versions, export_saved_model, export_tflite
@@ -91,17 +90,6 @@ def other_outputs_on_tensorflow(folder: pathlib.Path) -> None:
     assert "the first layer that differs is 'own'" in found.detail, found.detail
 
 
-def existing_folder(folder: pathlib.Path) -> None:
-    """The error and the warning are those of TensorFlow."""
-    model = keras.Sequential([keras.Input((3,), batch_size=2), keras.layers.Dense(1)])
-    (folder / "exists").mkdir()
-    with (
-        pytest.warns(UserWarning, match="has the static batch size 2"),
-        pytest.raises(FileExistsError, match=r"exists exists; choose another path, or overwrite"),
-    ):
-        export_saved_model(model, folder / "exists")
-
-
 def single_step(folder: pathlib.Path) -> None:
     """`Step` runs on JAX itself."""
     inputs = keras.Input((None, 3), name="x")
@@ -112,8 +100,7 @@ def single_step(folder: pathlib.Path) -> None:
 
 
 PROGRAMS: dict[str, Callable[[pathlib.Path], None]] = {
-    program.__name__: program
-    for program in (round_trip, other_outputs_on_tensorflow, existing_folder, single_step)
+    program.__name__: program for program in (round_trip, other_outputs_on_tensorflow, single_step)
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.export.keras_examples import row, weather
+from docs.keras_examples import row, weather
 
 
 @pytest.mark.slow

@@ -22,18 +22,6 @@ def write(y, file):
     return tf.io.write_file(file, "written")
 
 
-def save(y, file):
-    return tf.raw_ops.SaveV2(prefix=file, tensor_names=["y"], shape_and_slices=[""], tensors=[y])
-
-
-def to_stream(y, file):
-    return tf.print("written", output_stream=f"file://{file}")
-
-
-def in_a_branch(y, file):
-    return tf.cond(tf.reduce_sum(y) < 1e9, lambda: write(y, file), tf.no_op)
-
-
 def read_in_a_loop(y, file):
     """Fill a lookup table from a path that is a variable of a loop."""
     table = tf.raw_ops.HashTableV2(key_dtype=tf.string, value_dtype=tf.int64)
@@ -47,13 +35,6 @@ def read_in_a_loop(y, file):
     return tf.while_loop(lambda k, path: k < 1, fill, (tf.constant(0), tf.constant(file)))[0]
 
 
-def restore(y, file):
-    """Read the checkpoint of another program."""
-    return tf.raw_ops.RestoreV2(
-        prefix=file, tensor_names=["y"], shape_and_slices=[""], dtypes=[tf.float32]
-    )
-
-
 def in_a_graph_in_a_string(y, file):
     with tf.init_scope():
         dataset = tf.data.Dataset.range(1).map(lambda i: (tf.io.write_file(file, "written"), i)[1])
@@ -62,11 +43,6 @@ def in_a_graph_in_a_string(y, file):
     variant = tf.raw_ops.DatasetFromGraph(graph_def=tf.strings.join([tf.constant(graph), empty]))
     numbers = tf.data.experimental.from_variant(variant, tf.TensorSpec((), tf.int64))
     return numbers.reduce(tf.constant(0, tf.int64), tf.add)
-
-
-def read(y, file):
-    """Read a file that an attribute names."""
-    return tf.raw_ops.ImmutableConst(dtype=tf.uint8, shape=[9], memory_region_name=file)
 
 
 def read_into_a_table(y, file):
@@ -82,15 +58,6 @@ def read_into_a_table(y, file):
             return tf.raw_ops.LookupTableSizeV2(table_handle=table)
 
     return inner(tf.constant(file))
-
-
-def to_stdout(y, file):
-    """Print a verdict, as `keras-norm verify` does."""
-    return tf.print("\x1b[2K\rPASS: forged", output_stream=sys.stdout)
-
-
-def to_stderr(y, file):
-    return tf.print("written", file)
 
 
 @pytest.fixture(scope="module")
@@ -114,24 +81,52 @@ def exported(model, effect, folder):
     return folder / "model"
 
 
-@pytest.mark.parametrize(
-    ("effect", "op"),
-    [
-        (write, "WriteFile"),
-        (save, "SaveV2"),
-        (restore, "RestoreV2"),
-        (read, "ImmutableConst"),
-        (read_into_a_table, "InitializeTableFromTextFileV2"),
-        (read_in_a_loop, "InitializeTableFromTextFileV2"),
-        (to_stream, "PrintV2"),
-        (to_stdout, "PrintV2"),
-        (in_a_branch, "WriteFile"),
-        (in_a_graph_in_a_string, "DatasetFromGraph"),
-    ],
-)
-def test_an_operation_with_a_side_effect_is_unsafe(model, effect, op, tmp_path):
+def read(y, file):
+    """Read a file that an attribute names."""
+    return tf.raw_ops.ImmutableConst(dtype=tf.uint8, shape=[9], memory_region_name=file)
+
+
+EFFECTS = {
+    "write": ("WriteFile", write),
+    "read": ("ImmutableConst", read),
+    "save": (
+        "SaveV2",
+        lambda y, file: tf.raw_ops.SaveV2(
+            prefix=file, tensor_names=["y"], shape_and_slices=[""], tensors=[y]
+        ),
+    ),
+    "restore the checkpoint of another program": (
+        "RestoreV2",
+        lambda y, file: tf.raw_ops.RestoreV2(
+            prefix=file, tensor_names=["y"], shape_and_slices=[""], dtypes=[tf.float32]
+        ),
+    ),
+    "read into a table": ("InitializeTableFromTextFileV2", read_into_a_table),
+    "read in a loop": ("InitializeTableFromTextFileV2", read_in_a_loop),
+    "print to a file": (
+        "PrintV2",
+        lambda y, file: tf.print("written", output_stream=f"file://{file}"),
+    ),
+    "print a verdict, as `keras-norm verify` does": (
+        "PrintV2",
+        lambda y, file: tf.print("\x1b[2K\rPASS: forged", output_stream=sys.stdout),
+    ),
+    "in a branch": (
+        "WriteFile",
+        lambda y, file: tf.cond(tf.reduce_sum(y) < 1e9, lambda: write(y, file), tf.no_op),
+    ),
+    "in a graph in a string": ("DatasetFromGraph", in_a_graph_in_a_string),
+    "print to stderr": (None, lambda y, file: tf.print("written", file)),
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_an_operation_with_a_side_effect_is_unsafe_except_printing_to_stderr(
+    model, effect, tmp_path
+):
+    op, effect = EFFECTS[effect]
     unsafe = SavedModelFile(exported(model, effect, tmp_path)).unsafe_ops
-    assert op in unsafe
+    assert (op in unsafe) == (op is not None)
     assert unsafe.keys() <= {op, "RangeDataset", "MapDataset", "ReduceDataset"}
 
 
@@ -149,10 +144,6 @@ def test_nothing_runs_a_file_with_an_unsafe_operation(model, saved, effect, op, 
     with pytest.raises(GoldenCasesError, match=f"not run: {op} in"):
         verify(path, cases)
     assert [file.name for file in tmp_path.iterdir()] == ["model"]
-
-
-def test_printing_to_stderr_is_not_unsafe(model, tmp_path):
-    assert check(model, exported(model, to_stderr, tmp_path), X)
 
 
 def test_unsafe_ops_of_a_second_graph_are_found(model, saved, tmp_path):

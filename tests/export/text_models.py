@@ -22,7 +22,7 @@ def classifier(**options):
     review = keras.Input((), dtype="string", name="review")
     ids = keras.layers.TextVectorization(vocabulary=WORDS, name="words", **options)(review)
     x = keras.layers.Embedding(len(WORDS) + 2, 4, mask_zero=True, name="vectors")(ids)
-    x = keras_norm.LayerNormGRU(4)(x)
+    x = keras_norm.LayerNormSimpleRNN(4)(x)
     return keras.Model(review, keras.layers.Dense(3, name="kind")(x), name="reviews")
 
 
@@ -33,7 +33,7 @@ def mixed():
     x = keras.Input((5,), name="x")
     counts = keras.layers.TextVectorization(vocabulary=WORDS, output_mode="count")(title)
     ids = keras.layers.StringLookup(vocabulary=COLORS, mask_token="", name="colors")(tags)
-    state = keras_norm.LayerNormGRU(4)(keras.layers.Embedding(5, 4, mask_zero=True)(ids))
+    state = keras_norm.LayerNormSimpleRNN(4)(keras.layers.Embedding(5, 4, mask_zero=True)(ids))
     scores = keras.layers.Dense(3, name="scores")(keras.layers.concatenate([counts, state, x]))
     name = keras.layers.StringLookup(vocabulary=ANIMALS, invert=True, name="animal")
     best = name(keras.ops.argmax(scores, axis=-1))

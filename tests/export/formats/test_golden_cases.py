@@ -17,6 +17,7 @@ from keras_norm.export import (
     open_runner,
 )
 from keras_norm.export.formats.saved_model import export_saved_model as saved_model
+from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.formats.tflite import export_tflite as tflite
 from keras_norm.export.formats.verification import verify_saved_model
 from keras_norm.export.model.judge import judge_for_export
@@ -97,10 +98,11 @@ def test_an_unknown_value_of_golden_cases_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16", "float64"])
-def test_golden_cases_pass_in_every_precision(policy, tmp_path):
+def test_golden_cases_pass_in_every_precision_and_outputs_keep_it(policy, tmp_path):
     inputs = keras.Input((None, 3), name="x", dtype="bfloat16" if "bfloat" in policy else None)
-    layer = keras_norm.LayerNormSimpleRNN(3, dtype=policy)
+    layer = keras_norm.LayerNormSimpleRNN(3, dtype=policy, name="y")
     path = export_saved_model(keras.Model(inputs, layer(inputs)), tmp_path / "saved", step=False)
+    assert SavedModelFile(path).read_signature()[1]["y"].dtype == policy.removeprefix("mixed_")
     assert len(read_golden_cases(path).cases) == 2
     assert verify(path) == []
 

@@ -4,10 +4,51 @@ import keras
 import numpy as np
 import pytest
 
-from keras_norm.export import export_saved_model
+from keras_norm.export import export_onnx, export_saved_model, export_tflite
 from keras_norm.export.formats.refusals import refuse_unsupported_model, warn_of_static_batch
+from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(5, 7, 3)).astype("float32")
+EXPORTS = {"m": export_saved_model, "m.tflite": export_tflite, "m.onnx": export_onnx}
+
+
+def with_nan():
+    model = models.dense()
+    model.set_weights([np.ones((3, 2)), np.array([np.nan, 1.0])])
+    return model
+
+
+def stateful():
+    inputs = keras.Input(batch_shape=(2, 5, 3))
+    inner = keras.Model(inputs, keras.layers.GRU(2, stateful=True, name="counter")(inputs))
+    return keras.Model(inputs, inner(inputs))
+
+
+def of_text():
+    inputs = keras.Input((), name="words", dtype="string")
+    return keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs))
+
+
+@pytest.mark.parametrize(
+    ("build", "message", "name"),
+    [
+        *((with_nan, '"y" has NaN in its weight "bias".*training diverged', n) for n in EXPORTS),
+        *((stateful, r'counter" \(GRU\) is stateful: .* signature step', n) for n in EXPORTS),
+        *(
+            (build, message, name)
+            for build, message in [
+                (of_text, r'"words" takes text, .*split_text_model\(model\)'),
+                (lambda: models.dense(dtype="mixed_float16"), r'"y" \(Dense\) .* in float16.*32'),
+                (lambda: models.dense(dtype="bfloat16"), r'"y" \(Dense\) .* in bfloat16.*32'),
+            ]
+            for name in ("m.tflite", "m.onnx")
+        ),
+    ],
+)
+def test_an_unsupported_model_is_refused_with_its_layer(build, message, name, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        EXPORTS[name](build(), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
 
 
 def first_called():

@@ -1,5 +1,7 @@
 """The command `keras-norm` on models, SavedModels and data in one folder."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -10,9 +12,14 @@ from keras_norm_cli import main
 
 
 @pytest.fixture(scope="package")
-def folder(tmp_path_factory):
+def folder(written, tmp_path_factory):
+    """Copy the folder of models and data, so that tests of one process can write to it."""
+    return shutil.copytree(written("cli", write), tmp_path_factory.mktemp("cli") / "folder")
+
+
+def write(folder):
     """Save models, a SavedModel with the weights of a model and one with others, and data."""
-    folder = tmp_path_factory.mktemp("cli")
+    folder.mkdir()
     inputs = keras.Input((None, 3), name="x")
     # No recurrence: every command on one takes seconds, and the tests run many.
     h = keras.layers.GlobalAveragePooling1D()(inputs)
@@ -30,7 +37,6 @@ def folder(tmp_path_factory):
     digits = keras.Model(inputs, keras.layers.Dense(2, name="y")(lstm(inputs)), name="digits")
     digits(data, training=True)
     digits.save(folder / "digits.keras")
-    return folder
 
 
 @pytest.fixture

@@ -6,17 +6,13 @@ import pytest
 from tests.export.keras_norm_cli.arguments import BOTH, refused
 
 
-def test_the_export_of_a_recurrent_model_passes_check(run, tmp_path):
+def test_a_recurrent_model_is_exported_with_its_step(run, tmp_path):
     keras.Sequential([keras.Input((None, 3), name="x"), keras.layers.SimpleRNN(2)]).save(
         tmp_path / "rnn.keras"
     )
     status, out, _ = run("export", tmp_path / "rnn.keras", "--to", tmp_path, *BOTH)
     assert status == 0
     assert out.count("serving_default, step") == out.count("kB") == 2
-    files = (tmp_path / "saved_model", tmp_path / "model.tflite")
-    status, out, _ = run("check", tmp_path / "rnn.keras", *files, "--data", "{}/data.npz")
-    assert status == 0
-    assert out.startswith("PASS")
 
 
 def in_float16():

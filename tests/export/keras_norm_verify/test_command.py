@@ -41,21 +41,21 @@ def test_an_exported_file_passes_for_sequences_and_for_its_step_signature(
     assert capfd.readouterr().err == error
 
 
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda p: p.write_bytes(b"no archive"),
-        lambda p: p.write_bytes(p.read_bytes()[:-40]),
-        lambda p: np.savez(p, golden_cases=np.array("[1, 2")),
-        lambda p: np.savez(p, golden_cases=np.array('{"version": 1, "cases": [{"x": 1}]}')),
-        lambda p: np.savez(p, other=np.zeros(3)),
-        lambda p: p.write_bytes(b""),
-        lambda p: np.savez(p, golden_cases=np.array([{}], dtype=object)),
-    ],
-    ids=["no archive", "cut off", "no JSON", "other fields", "no text", "empty", "a pickle"],
-)
-def test_damaged_golden_cases_give_status_2_and_one_line(spoil, copied, capsys):
-    spoil(copied.with_name(copied.name + ".golden.npz"))
+SPOILT = {
+    "no archive": lambda p: p.write_bytes(b"no archive"),
+    "cut off": lambda p: p.write_bytes(p.read_bytes()[:-40]),
+    "no JSON": lambda p: np.savez(p, golden_cases=np.array("[1, 2")),
+    "other fields": lambda p: np.savez(p, golden_cases=np.array('{"version": 1, "cases": [{}]}')),
+    "a list": lambda p: np.savez(p, golden_cases=np.array("[1, 2]")),
+    "no text": lambda p: np.savez(p, other=np.zeros(3)),
+    "empty": lambda p: p.write_bytes(b""),
+    "a pickle": lambda p: np.savez(p, golden_cases=np.array([{}], dtype=object)),
+}
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+def test_damaged_golden_cases_give_status_2_and_one_line(spoilt, copied, capsys):
+    SPOILT[spoilt](copied.with_name(copied.name + ".golden.npz"))
     assert main([str(copied)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

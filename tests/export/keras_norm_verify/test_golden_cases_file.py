@@ -152,25 +152,24 @@ def test_a_name_that_occurs_twice_is_refused():
     with np.load(io.BytesIO(pack_golden_cases(golden_cases()))) as file:
         text = str(file["golden_cases"])
     with pytest.raises(GoldenCasesError, match="damaged: the name 'y' occurs twice"):
-        parse_golden_cases(with_text(text.replace('"y": 0.001', '"y": 0.001, "y": 9.0')))
+        parse_golden_cases(npz(golden_cases=text.replace('"y": 0.001', '"y": 0.001, "y": 9.0')))
 
 
-@pytest.mark.parametrize("text", ["[1, 2]", "null", '"text"'])
-def test_a_json_text_that_is_not_a_dict_is_refused(text):
-    with pytest.raises(GoldenCasesError, match="damaged: the JSON text is not a dict"):
-        parse_golden_cases(with_text(text))
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        *(({"golden_cases": text}, "JSON text is not a dict") for text in ("[1]", "null", '"a"')),
+        ({"x": X}, "file has no JSON text"),
+    ],
+)
+def test_a_file_without_a_dict_in_json_is_refused(arrays, message):
+    with pytest.raises(GoldenCasesError, match=f"damaged: the {message}"):
+        parse_golden_cases(npz(**arrays))
 
 
-def test_a_file_of_data_is_refused():
+def npz(**arrays):
     content = io.BytesIO()
-    np.savez(content, x=X)
-    with pytest.raises(GoldenCasesError, match="damaged: the file has no JSON text"):
-        parse_golden_cases(content.getvalue())
-
-
-def with_text(text):
-    content = io.BytesIO()
-    np.savez(content, golden_cases=np.array(text))
+    np.savez(content, **arrays)
     return content.getvalue()
 
 

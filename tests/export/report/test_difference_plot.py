@@ -47,24 +47,21 @@ def test_the_tolerance_at_the_largest_value_is_a_dashed_line():
     assert len(lines(axes)) == 3
 
 
-def test_each_precision_has_its_tolerance():
-    result = artifact("half", EXPECTED + 0.01, precision="float16")
-    (output,) = result.outputs
-    wider = dataclasses.replace(output.comparisons[0], atol=0.5, rtol=0.0)
-    output = dataclasses.replace(output, comparisons=(wider,))
-    half = dataclasses.replace(result, outputs=(output,))
-    (axes,) = report_of(half, artifact("single", EXPECTED)).plot().axes
-    assert lines(axes)["tolerance for float16"].get_ydata() == [0.5, 0.5]
+@pytest.mark.parametrize(
+    ("precision", "rms", "label"),
+    [
+        ("float16", None, "tolerance for float16"),
+        ("dynamic", 0.1, "limit of the root mean square for dynamic"),
+    ],
+)
+def test_each_precision_has_its_tolerance_or_limit(precision, rms, label):
+    (output,) = artifact("m", EXPECTED + 0.01).outputs
+    judged = dataclasses.replace(output.comparisons[0], atol=0.5, rtol=0.0, rms=rms)
+    outputs = (dataclasses.replace(output, comparisons=(judged,)),)
+    coarse = artifact("m", EXPECTED, precision=precision, outputs=outputs)
+    (axes,) = report_of(coarse, artifact("single", EXPECTED)).plot().axes
+    assert lines(axes)[label].get_ydata() == [0.5, 0.5]
     assert "tolerance for float32" in lines(axes)
-
-
-def test_the_limit_of_8_bit_files_is_named():
-    result = artifact("dynamic.tflite", EXPECTED + 0.25, precision="dynamic")
-    (output,) = result.outputs
-    judged = tuple(dataclasses.replace(c, rms=0.1, atol=0.5) for c in output.comparisons)
-    output = dataclasses.replace(output, comparisons=judged)
-    (axes,) = report_of(dataclasses.replace(result, outputs=(output,))).plot().axes
-    assert "limit of the root mean square for dynamic" in lines(axes)
 
 
 def test_an_output_without_timesteps_is_drawn_over_its_units():

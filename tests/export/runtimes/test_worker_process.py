@@ -51,10 +51,10 @@ protocol.serve(load)
 """
 
 
-def start(folder, text=ECHO, timeout=30.0):
+def start(folder, text=ECHO):
     script = folder / "script.py"
     script.write_text(text)
-    worker = WorkerProcess(str(script), subject="the echo", timeout=timeout)
+    worker = WorkerProcess(str(script), subject="the echo", timeout=30.0)
     worker.load({"given": 1})
     return worker
 
@@ -85,11 +85,14 @@ def test_a_bfloat16_array_is_received_in_float32(echo):
     assert (received.dtype, received) == ("float32", 1.5)
 
 
-def test_a_killed_worker_leaves_no_temporary_files(tmp_path):
+def test_a_closed_worker_leaves_no_temporary_files_and_refuses_to_run(tmp_path):
     with start(tmp_path) as worker:
         (name,) = worker.run({"litter": 1})
         assert pathlib.Path(name).exists()
+        worker.close()  # the block closes it a second time
     assert not pathlib.Path(name).parent.exists()
+    with pytest.raises(RunnerError, match=r"^the echo: the runner is closed$"):
+        worker.run({"fine": 1})
 
 
 def test_the_worker_reports_the_duration_of_its_last_run(echo):
@@ -141,16 +144,15 @@ def test_an_error_in_a_thread_fails_the_call(echo):
 
 
 def test_a_crash_is_reported_with_the_signal_and_the_error_line(tmp_path):
-    with (
-        start(tmp_path) as worker,
-        pytest.raises(RunnerError, match=r"killed by SIGABRT: F0000 Check failed: size > 0$"),
-    ):
+    message = r"killed by SIGABRT: F0000 Check failed: size > 0$"
+    with start(tmp_path) as worker, pytest.raises(RunnerError, match=message):
         worker.run({"abort": 1})
 
 
 def test_a_worker_that_does_not_reply_is_killed(tmp_path):
-    message = r"^the echo: the worker process did not reply within 2 s$"
-    with start(tmp_path, timeout=2.0) as worker:
+    message = r"^the echo: the worker process did not reply within 1 s$"
+    with start(tmp_path) as worker:
+        worker.timeout = 1.0
         with pytest.raises(RunnerError, match=message):
             worker.run({"hang": 1})
         assert worker.process.wait() == -signal.SIGKILL
@@ -192,11 +194,3 @@ def test_a_running_worker_ends_after_its_parent_is_killed(tmp_path):
 def test_an_import_error_of_a_worker_is_reported(tmp_path):
     with pytest.raises(RunnerError, match=r"ended with status 1: ModuleNotFoundError: .*no_such"):
         start(tmp_path, "import no_such")
-
-
-def test_a_worker_can_be_closed_twice_and_then_refuses_to_run(tmp_path):
-    worker = start(tmp_path)
-    worker.close()
-    worker.close()
-    with pytest.raises(RunnerError, match=r"^the echo: the runner is closed$"):
-        worker.run({"fine": 1})

@@ -124,23 +124,6 @@ def test_an_operation_missing_in_onnx_is_refused_with_its_layer(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def text_lookup():
-    words = keras.Input((3,), dtype="string", name="words")
-    return keras.Model(words, keras.layers.StringLookup(vocabulary=["a"])(words))
-
-
-@pytest.mark.parametrize(
-    ("build", "reason"),
-    [
-        (lambda: models.dense(dtype="mixed_float16"), r'"y" \(Dense\) computes in float16'),
-        (text_lookup, r"takes text, .*split_text_model\(model\)"),
-    ],
-)
-def test_a_wrong_conversion_is_refused(tmp_path, build, reason):
-    with pytest.raises(ValueError, match=reason):
-        export_onnx(build(), tmp_path / "model.onnx")
-
-
 class Scaled(keras.layers.Layer):
     """Has a constant that is neither a weight nor part of a graph."""
 

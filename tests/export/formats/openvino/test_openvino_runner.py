@@ -24,7 +24,7 @@ def test_a_masked_stacked_bidirectional_model_at_several_shapes(tmp_path):
     ids = keras.Input((None,), dtype="int32", name="ids")
     h = keras.layers.Embedding(7, 4, mask_zero=True)(ids)
     h = keras.layers.Bidirectional(keras_norm.LayerNormSimpleRNN(4, return_sequences=True))(h)
-    h = keras_norm.BatchNormLSTM(4, max_timesteps=5)(h)
+    h = keras_norm.BatchNormSimpleRNN(4, max_timesteps=5)(h)
     model = keras.Model(ids, keras.layers.Dense(2, name="y")(h))
     rng = np.random.default_rng(0)
     with OpenVINORunner(export_saved_model(model, tmp_path / "model", step=False)) as run:
@@ -34,24 +34,7 @@ def test_a_masked_stacked_bidirectional_model_at_several_shapes(tmp_path):
         assert_equals_keras(run, model, *cases)
 
 
-def test_two_inputs_and_three_outputs_by_name(model, exported):
-    with OpenVINORunner(exported["saved_model"]) as run:
-        assert_equals_keras(run, model, *(models.tagger_data(*shape) for shape in SHAPES))
-
-
-def test_neither_tensorflow_nor_keras_is_imported(exported):
-    with OpenVINORunner(exported["tflite"]) as run:
-        run(models.tagger_data(1, 2))
-        assert (
-            set(run.worker.call("modules"))
-            & {"tensorflow", "keras", "keras_norm", "ai_edge_litert"}
-            == set()
-        )
-
-
-def test_a_tflite_file_without_nested_loops_runs(model, exported, tmp_path):
-    with OpenVINORunner(exported["tflite"]) as run:
-        assert_equals_keras(run, model, models.tagger_data(3, 5))
+def test_a_tflite_file_without_nested_loops_runs(tmp_path):
     x = keras.Input((None, 3), name="x")
     last = keras.Model(x, keras_norm.LayerNormSimpleRNN(4)(x))  # one loop, as no sequence comes out
     with OpenVINORunner(export_tflite(last, tmp_path / "last.tflite", step=False)) as run:
@@ -121,16 +104,15 @@ def test_a_step_has_states_as_inputs_and_outputs_of_equal_names(recurrent, recur
         models.assert_same(Step(recurrent).over_time(run, data), KerasRunner(recurrent)(data))
 
 
-def test_every_dtype_is_accepted_and_bfloat16_becomes_float32(echo):
+def test_integers_of_more_than_32_bits_are_refused(echo):
     model, path = echo
-    data = {f"{name}_in": np.array([[0.5, 2.0, -3.0]], "f4") for name in model.output}
-    for dtype in ("int32", "int64", "bool"):
-        data[f"{dtype}_in"] = data[f"{dtype}_in"].astype(dtype)
-    with OpenVINORunner(path) as run:
-        models.assert_same(run(data), KerasRunner(model)(data), atol=0)
-        data["int64_in"][0, 0] = 2**40
-        with pytest.raises(RunnerError, match='the values of input "int64_in" do not fit'):
-            run(data)
+    data = {f"{name}_in": np.ones((1, 3), name) for name in model.output}
+    data["int64_in"][0, 0] = 2**40
+    with (
+        OpenVINORunner(path) as run,
+        pytest.raises(RunnerError, match='the values of input "int64_in" do not fit'),
+    ):
+        run(data)
 
 
 def test_a_damaged_file_raises_one_line(tmp_path):

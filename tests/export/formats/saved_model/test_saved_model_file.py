@@ -5,10 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_norm.export import (
-    UnsupportedOpError,
-    export_saved_model,
-)
+from keras_norm.export import UnsupportedOpError, export_saved_model
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from tests.export import models
 

@@ -1,42 +1,12 @@
 """Runners of SavedModels, in TensorFlow and through its C API."""
 
-import shutil
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_norm.export import RunnerError
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner, SavedModelRunner
-from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export import models
-from tests.export.formats.conftest import DTYPES
-
-
-@pytest.mark.parametrize("runner", [SavedModelRunner, CApiRunner])
-def test_every_dtype_is_accepted_and_bfloat16_becomes_float32(echo, runner):
-    model, path = echo
-    data = {f"{dtype}_in": np.array([[0.1, 2.0, -3.0]]).astype("f4") for dtype in DTYPES}
-    for dtype in ("int32", "int64", "bool"):
-        data[f"{dtype}_in"] = data[f"{dtype}_in"].astype(dtype)
-    with runner(path) as run:
-        actual = run(data)
-    models.assert_same(actual, KerasRunner(model)(data), atol=0)
-    expected = {dtype: "float32" if dtype == "bfloat16" else dtype for dtype in DTYPES}
-    assert {dtype: actual[dtype].dtype.name for dtype in DTYPES} == expected
-
-
-@pytest.mark.parametrize("runner", [SavedModelRunner, CApiRunner])
-def test_a_saved_model_without_variables_raises_one_line(exported, tmp_path, runner):
-    shutil.copytree(exported["saved_model"], tmp_path / "model")
-    shutil.rmtree(tmp_path / "model" / "variables")
-
-    def load_and_run():
-        with runner(tmp_path / "model") as run:  # the C API loads it, and misses them at the run
-            run(models.tagger_data(1, 2))
-
-    with pytest.raises(RunnerError, match=r"^SavedModel[^\n]* [^\n]*variable[^\n]*$"):
-        load_and_run()
 
 
 def test_an_input_of_unknown_rank_is_refused(tmp_path):

@@ -1,7 +1,5 @@
 """TFLite files of recurrent and other layers; files that are not written."""
 
-from functools import partial
-
 import keras
 import numpy as np
 import pytest
@@ -9,10 +7,7 @@ import tensorflow as tf
 from ai_edge_litert import schema_py_generated as schema
 
 import keras_norm
-from keras_norm.export import (
-    RunnerError,
-    export_tflite,
-)
+from keras_norm.export import RunnerError, export_tflite
 from keras_norm.export.formats.tflite.conversion import convert_model
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.keras_runner import KerasRunner
@@ -152,16 +147,6 @@ def test_a_file_that_fails_at_a_second_shape_is_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def stateful():
-    inputs = keras.Input(batch_shape=(2, 5, 3))
-    return keras.Model(inputs, keras.layers.LSTM(2, stateful=True)(inputs))
-
-
-def of_text():
-    inputs = keras.Input((), name="words", dtype="string")
-    return keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs))
-
-
 def of_timesteps():
     inputs = keras.Input((None, 3))
     return keras.Model(inputs, keras_norm.BatchNormLSTM(2, max_timesteps=4)(inputs))
@@ -178,16 +163,6 @@ def of_timesteps():
         (models.dense, {"signature": "step", "step": False}, "Leave step out"),
         (models.dense, {"quantize": "int8", "step": True}, 'signature only: signature="step"'),
         (models.dense, {"signature": "step"}, "has no recurrent layer"),
-        (of_text, {}, r'"words" takes text, .*split_text_model\(model\)'),
-        (stateful, {}, "is stateful"),
-        *(
-            (
-                partial(models.dense, dtype=policy),
-                {},
-                r'"y" \(Dense\) computes in .*float16.* float32',
-            )
-            for policy in ("mixed_float16", "bfloat16")
-        ),
         (of_timesteps, {"quantize": "dynamic"}, "of every timestep.*samples="),
     ],
 )

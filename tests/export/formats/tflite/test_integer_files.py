@@ -6,12 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.export import (
-    ConversionError,
-    RunnerError,
-    Step,
-    export_tflite,
-)
+from keras_norm.export import ConversionError, RunnerError, Step, export_tflite
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.runtimes import worker_process
 from tests.export import models

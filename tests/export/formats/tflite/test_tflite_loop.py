@@ -40,8 +40,10 @@ def graph_of_scan_for_tflite(shape, training):
 
 
 @pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("time", SIZES)
-@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize(
+    ("time", "static"),
+    [*((time, False) for time in SIZES), *((time, True) for time in (1, BLOCK + 1, 2 * BLOCK))],
+)
 def test_the_scan_returns_the_last_carry_and_all_ys(time, static, training):
     x = draw(time)
     graph = graph_of_scan_for_tflite((time, 2, 3) if static else (None, None, 3), training)

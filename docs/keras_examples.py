@@ -1,6 +1,6 @@
 """Models of the architectures that keras.io/examples and Keras' guides publish, at their sizes.
 
-`python -m tests.export.keras_examples` exports each with one line, checks both files, and prints
+`python -m docs.keras_examples` exports each with one line, checks both files, and prints
 the table of docs/guides/keras_layers.md.
 """
 
