@@ -11,18 +11,21 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export import models
 from tests.export.formats.conftest import DTYPES
 
-KINDS = ("saved_model", "c_api", "tflite", "openvino", "openvino of tflite")
+KINDS = ("saved_model", "c_api", "tflite")
 every_runner = pytest.mark.parametrize("runner", KINDS, indirect=True)
+with_openvino = pytest.mark.parametrize(
+    "runner", [*KINDS, "openvino", "openvino of tflite"], indirect=True
+)
 
 
-@every_runner
+@with_openvino
 def test_every_runner_equals_keras_at_any_batch_and_length(in_keras, runner):
     for batch, time in ((1, 4), (7, 9), (2, 1), (1, 4)):
         data = models.tagger_data(batch, time)
         models.assert_same(runner(data), in_keras(data))
 
 
-@every_runner
+@with_openvino
 def test_workers_import_their_runtime_only(runner):
     runner(models.tagger_data(1, 2))
     packages = {"tensorflow", "keras", "tf_keras", "keras_norm", "ai_edge_litert", "openvino"}
@@ -37,7 +40,7 @@ def test_runners_list_their_operations(runner):
     assert runner.ops()[op]
 
 
-@every_runner
+@with_openvino
 def test_dtypes_are_converted_without_loss(in_keras, runner):
     data = models.tagger_data(2, 3)
     wide = {"features_of_it": data["features_of_it"].astype("float64"), "file": data["file"] + 0}
@@ -45,7 +48,7 @@ def test_dtypes_are_converted_without_loss(in_keras, runner):
     models.assert_same(runner(wide), in_keras(data))
 
 
-@pytest.mark.parametrize("kind", ["keras", "saved_model", "c_api", "tflite"])
+@pytest.mark.parametrize("kind", ["keras", *KINDS])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
