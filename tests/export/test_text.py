@@ -12,7 +12,7 @@ import tensorflow as tf
 import keras_norm_verify
 from keras_norm.export import check, compare_versions, export_saved_model, open_runner, packages
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
-from keras_norm.export.formats.verification import find_reference
+from keras_norm.export.formats.verification import judge_if_it_runs
 from tests.export import text_models
 
 
@@ -42,7 +42,7 @@ def saved_mixed(mixed, tmp_path_factory):
 
 
 def test_an_export_warns_of_an_empty_text_that_the_model_cannot_run(classifier, caplog):
-    assert find_reference(classifier) is not None
+    assert judge_if_it_runs(classifier) is not None
     (message,) = caplog.messages
     assert message.startswith('model "reviews" fails on a request of one empty text')
     assert "output_sequence_length" in message

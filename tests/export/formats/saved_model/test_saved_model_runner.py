@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from keras_norm.export import RunnerError
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner, SavedModelRunner
-from tests.export import models
 
 
 def test_an_input_of_unknown_rank_is_refused(tmp_path):
@@ -16,15 +15,6 @@ def test_an_input_of_unknown_rank_is_refused(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "model"), signatures=signatures)
     with pytest.raises(RunnerError, match='input "x" has an unknown rank'):
         SavedModelRunner(tmp_path / "model")
-
-
-def test_eight_threads_share_one_loaded_model(in_keras, runners):
-    cases = [models.tagger_data(batch, time) for batch, time in ((1, 4), (7, 9), (2, 1))]
-    calls, lowest, highest = runners["c_api"].run_at_once(cases, threads=8, seconds=0.5)
-    assert calls >= 8
-    for case, low, high in zip(cases, lowest, highest, strict=True):
-        models.assert_same(low, in_keras(case))
-        models.assert_same(high, in_keras(case))
 
 
 def test_threads_find_state_that_calls_share(tmp_path):

@@ -105,14 +105,13 @@ def wide():
     return keras.Model(inputs, keras.layers.Dense(40, name="y")(hidden))
 
 
-@pytest.fixture(scope="module")
-def plain(wide, tmp_path_factory):
-    return export_tflite(wide, tmp_path_factory.mktemp("plain") / "plain.tflite")
-
-
 @pytest.mark.parametrize(("quantize", "share"), [("float16", 0.65), ("dynamic", 0.5)])
-def test_quantized_files_are_smaller_and_have_small_errors(tmp_path, wide, plain, quantize, share):
-    path = export_tflite(wide, tmp_path / "small.tflite", quantize=quantize)
+def test_quantized_files_are_smaller_and_have_small_errors(
+    tmp_path, converter, wide, quantize, share
+):
+    path, plain = tmp_path / "small.tflite", tmp_path / "plain.tflite"
+    convert_model(wide, path, converter, quantize=quantize)
+    convert_model(wide, plain, converter, quantize=None)
     assert path.stat().st_size < share * plain.stat().st_size
     data = {"x": np.random.default_rng(0).normal(size=(2, 3, 40))}
     with TFLiteRunner(path) as run:
