@@ -1,5 +1,6 @@
 """Add up tensors over the ranks of a PyTorch process group."""
 
+import re
 from typing import Any
 
 import torch
@@ -9,9 +10,10 @@ from keras_norm.typing import Tensor
 
 LOST = (
     "The batch statistics could not be added up over the {ranks} ranks of the process group: "
-    "{why}. A rank has ended, or has another number of batches or layers. Restart all ranks from "
-    "a checkpoint."
+    "{why}. A rank has ended or stopped, or runs another number of batches or layers. Restart all "
+    "ranks from a checkpoint."
 )
+LOCATION = re.compile(r"^\[[^]]*\] ?")
 
 
 def count_replicas() -> int:
@@ -54,6 +56,8 @@ def _reduce(x: Tensor, operation: Any) -> Tensor:
     try:
         distributed.all_reduce(x, operation)
     except RuntimeError as error:
-        ranks, why = distributed.get_world_size(), str(error).strip().partition("\n")[0].rstrip(".")
+        # Keep the first line, without the place in the source of gloo.
+        why = LOCATION.sub("", str(error).strip().partition("\n")[0]).rstrip(".")
+        ranks = distributed.get_world_size()
         raise RuntimeError(LOST.format(ranks=ranks, why=why)) from error
     return x
