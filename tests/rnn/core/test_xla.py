@@ -45,7 +45,7 @@ def test_a_graph_of_dynamic_sizes_matches_the_loop(norm, batch):
 
 
 def test_a_layer_in_a_compiled_caller_matches_the_loop():
-    """`test_gradient.test_fit_matches_the_loop` compiles a model with batch norms."""
+    """`test_gradient.test_fit_in_a_compiled_step_matches_the_loop` has batch norms."""
 
     def run(layer, x):
         train = kinds.in_graph_if_compiled(
