@@ -146,8 +146,11 @@ def test_rows_that_fill_a_static_batch_are_excluded_from_metrics():
     model = keras.Sequential([keras.Input((3,), batch_size=4), *layers])
     report = check(model, [KerasRunner(model)], x, labels=np.zeros((5, 1)))
     (metric,), (own,) = report.gap.metrics, report.keras.metrics
+    (of_file,) = report.artifacts[0].metrics
     squared = [np.mean(np.square(model.predict(x[[k] * 4], verbose=0)[0])) for k in range(5)]
-    assert metric.inference == own.value == pytest.approx(np.mean(squared), rel=1e-5)
+    assert (
+        metric.inference == own.value == of_file.value == pytest.approx(np.mean(squared), rel=1e-5)
+    )
 
 
 @pytest.mark.parametrize(

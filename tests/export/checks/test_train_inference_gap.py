@@ -161,12 +161,27 @@ def test_statistics_over_batches_are_the_statistics_of_all_samples():
     assert (of_parts.trained_rows, of_parts.data_rows) == (3, 5)
 
 
-def test_the_gap_over_batches_is_the_largest_gap_of_a_batch():
-    model, batches = model_of(keras.layers.BatchNormalization()), batches_of(8, 8)
+@keras.saving.register_keras_serializable(package="tests")
+class Drifting(keras.layers.Layer):
+    """Adds an offset, which training mode changes."""
+
+    def build(self, shape):
+        self.offset = self.add_weight(name="offset", initializer="zeros", trainable=False)
+
+    def call(self, x, training=False):
+        if training:
+            self.offset.assign_add(1.0)
+        return x + self.offset
+
+
+@pytest.mark.parametrize("layer", [keras.layers.BatchNormalization, Drifting])
+def test_the_gap_over_batches_is_the_largest_gap_of_a_batch(layer):
+    model, batches = model_of(layer()), batches_of(8, 8)
     each = [measure_gap(model, batch).outputs[0] for batch in batches]
     for order in (batches, batches[::-1]):
         (both,) = measure_gap(model, *order).outputs
         assert both.worst == max(gap.worst for gap in each)
+        assert both.scale == max(gap.scale for gap in each)
         assert both.mean == pytest.approx(np.mean([gap.mean for gap in each]))
 
 

@@ -9,10 +9,12 @@ import tensorflow as tf
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
 from keras_norm.export.checks.properties.concurrency import Concurrency
 from keras_norm.export.checks.properties.constants import Constants
+from keras_norm.export.checks.properties.equal_outputs import Pair
 from keras_norm.export.checks.properties.input_range import ClippedInput, InputRange
 from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
 from keras_norm.export.checks.properties.repeat import Repeat
 from keras_norm.export.checks.properties.row_independence import RowIndependence
+from keras_norm.export.checks.properties.streaming import Streaming
 from keras_norm.export.checks.properties.weights import Weights
 from keras_norm.export.compare.input_cases import neighbor_cases, pad_samples
 from keras_norm.export.compare.samples import read_samples
@@ -105,6 +107,14 @@ def test_a_repeated_call_that_differs_is_located_in_the_data(samples, offset, st
     if status == "fail":
         assert found.detail.startswith("batch 1, length 4: after a call with batch 2, length 4, ")
         assert "sample 4" in found.detail
+
+
+def test_only_a_step_is_compared_by_the_limit_of_8_bit_files():
+    """Two calls of one file are compared by atol, and a file with the Keras model by the limit."""
+    tolerance = Tolerance(0.0, {"y": 0.1}, limits={"y": 10.0})
+    pairs = [Pair({"y": np.zeros(2)}, {"y": np.ones(2)})]
+    results = (known.judge((pairs, ""), tolerance) for known in (Streaming(), Repeat()))
+    assert [result.status for result in results] == ["pass", "fail"]
 
 
 class FakeRunner:
