@@ -8,7 +8,8 @@ import keras_norm
 from examples import digits
 
 
-def test_the_demo_passes_its_checks_and_writes_its_files(tmp_path, capsys, monkeypatch):
+def test_the_demo_passes_its_checks_and_writes_its_files(tmp_path, capsys, monkeypatch, check_few):
+    check_few(digits)
     # SimpleRNN layers are faster to trace, and one exported model is enough here.
     layers = {
         "LSTM": lambda: keras.layers.SimpleRNN(8),

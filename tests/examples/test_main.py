@@ -15,12 +15,13 @@ from examples import characters, sentences, timeseries, translation
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
+def run(monkeypatch, tmp_path, capsys, check_few):
     """Run an example with few units, and return its output."""
     if "KERAS_NORM_DATA" not in os.environ:
         pytest.skip("set KERAS_NORM_DATA to the folder with the data of the examples")
 
     def run(example, samples):
+        check_few(example)
         monkeypatch.setattr(example, "UNITS", 4)
         arguments = ["--out", str(tmp_path), "--epochs", "1", "--samples", str(samples)]
         assert example.main(arguments) == 0

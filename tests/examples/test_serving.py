@@ -63,14 +63,14 @@ def test_the_step_signature_streams(kind, ports, model):
     models.assert_same(actual, KerasRunner(model)(inputs))
 
 
-@pytest.mark.parametrize("kind", ["rest", "rpc"])
-def test_texts_are_sent_to_the_server(kind, tmp_path):
+def test_texts_are_sent_to_the_server(tmp_path):
     model = text_models.classifier()
     folder = export_saved_model(model, tmp_path / "served", version=1)
     texts = {"review": np.array([b"a good film", "é".encode(), b""], object)}
     with servers.fake_server({"lstm": {1: folder}}, {}) as ports:
-        run = client(kind, ports, {"kind": "float32"})
-        models.assert_same(run(texts), KerasRunner(model)(texts))
+        for kind in ("rest", "rpc"):
+            run = client(kind, ports, {"kind": "float32"})
+            models.assert_same(run(texts), KerasRunner(model)(texts))
 
 
 def test_an_unknown_model_raises_with_the_reason_of_the_server(ports):
@@ -78,7 +78,8 @@ def test_an_unknown_model_raises_with_the_reason_of_the_server(ports):
         serving.rest(f"http://127.0.0.1:{ports[0]}", "other", {})({})
 
 
-def test_the_example_exports_a_model_and_checks_its_server(tmp_path, capsys):
+def test_the_example_exports_a_model_and_checks_its_server(tmp_path, capsys, check_few):
+    check_few(serving)
     to = f"--to={tmp_path}"
     assert serving.main(["export", to, "--epochs=1"]) == 0
     assert f"source={tmp_path / 'digits'},target=/models/digits" in capsys.readouterr().out
