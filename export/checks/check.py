@@ -245,7 +245,6 @@ def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> 
         plan,
         plan.run,
         variables=plan.variables,
-        first=outputs[0],
         outputs=outputs,
         data=measured,
     )

@@ -33,9 +33,8 @@ class Subject:
         error: the reason why the artifact did not open or run, or None.
         unsafe_ops: names of the nodes by unsafe operation; a file with such nodes is not opened.
         variables: digests of the variables before the first call; empty if they are not visible.
-        first: outputs of the first call, for the first test input.
         outputs: outputs for each test input of `plan.expected`, the edge cases last; fewer after an
-            error.
+            error. The first call runs the first test input.
         cost: bytes, milliseconds and operations; None after an error.
         on_data: the differences of an artifact from the Keras model over all data.
         data: the measurements of the Keras model over all data; None for an artifact.
@@ -47,7 +46,6 @@ class Subject:
     error: str | None = None
     unsafe_ops: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    first: Arrays = dataclasses.field(default_factory=dict)
     outputs: tuple[Arrays, ...] = ()
     cost: Cost | None = None
     on_data: ArtifactMeasurements = dataclasses.field(default_factory=ArtifactMeasurements)
@@ -70,7 +68,7 @@ class Subject:
         return self.runner
 
     def record(self, size: int | None = None) -> None:
-        """Run the test inputs, store the outputs, and measure size, latency and operations.
+        """Run the other test inputs, store the outputs, and measure size, latency and operations.
 
         An error of the runner is stored in `error`.
 
@@ -105,7 +103,7 @@ def open_subjects(sources: Sequence[Source], plan: Plan) -> Iterator[tuple[Subje
             try:
                 subject.runner = stack.enter_context(source.open(worker=worker))
                 subject.variables = subject.run.variable_digests()
-                subject.first = subject.run(plan.expected.cases[0].inputs)
+                subject.outputs = (subject.run(plan.expected.cases[0].inputs),)
             except UnsafeOpError as error:
                 subject.error = "the artifact was not run, because it has unsafe operations"
                 subject.unsafe_ops = error.ops

@@ -24,15 +24,15 @@ class Weights(EqualOutputs):
 
     def measure(self, subject: Subject) -> Pairs | PropertyResult:
         """Find variables that changed since the first call of the check, and repeat this call."""
-        case = subject.plan.expected.cases[0]
+        case, first = subject.plan.expected.cases[0], subject.outputs[0]
         # All variables of the Keras model are visible, so its first call need not be repeated.
-        repeated = subject.first if subject.is_keras_model else subject.run(case.inputs)
+        repeated = first if subject.is_keras_model else subject.run(case.inputs)
         before = subject.variables
         if changed := find_changes(before, subject.run.variable_digests()):
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
             return self.failed(f"inference changed {changed[0]}{more}")
         prefix = "the outputs of the first call changed after later calls: "
-        return [Pair(subject.first, repeated, prefix, case.rows)], (
+        return [Pair(first, repeated, prefix, case.rows)], (
             f"inference changed none of {len(before)} variables"
             if before
             else "the first call, repeated at the end of the check, gives equal outputs"

@@ -42,5 +42,5 @@ def test_an_error_while_a_file_opens_is_stored_and_other_files_open(events):
     sources = [source("a", events, fails=True), source("b", events)]
     with open_subjects(sources, PLAN) as (a, b):
         assert (a.runner, a.error) == (None, "damaged")
-        assert (b.first, b.error) == ({"x": 1}, None)
+        assert (b.outputs, b.error) == (({"x": 1},), None)
     assert "a ends" in events

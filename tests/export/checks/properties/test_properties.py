@@ -168,7 +168,7 @@ def test_inference_may_change_a_seed_but_no_weight(samples, after, variable, sta
     before, now = ({variable: k, "1: kernel:0": "2"} if variable else {} for k in "01")
     run = FakeRunner([{"y": np.full(1, after)}], now)
     first = {"y": np.zeros(1)}
-    subject = subject_of([samples.case([4])], run, variables=before, first=first)
+    subject = subject_of([samples.case([4])], run, variables=before, outputs=[first])
     found = judged(Weights(), Weights().measure(subject))
     assert (found.name, found.status) == ("weights", status)
     assert detail in found.detail
