@@ -35,7 +35,7 @@ def roll_sequences(x: Tensor, shift: Tensor) -> Tensor:
 
     Args:
         x: (batch, time, ...).
-        shift: int32 (batch, 1), or (1, 1) for all sequences.
+        shift: int32 (batch, 1).
     """
 
     def function(x: Tensor, shift: Tensor) -> tuple[Tensor, Gradient]:

@@ -10,8 +10,6 @@ def gather_timesteps(x: Tensor, index: Tensor) -> Tensor:
 
     Args:
         x: (batch, time, ...).
-        index: timesteps, int (batch, time), or (1, time) for all sequences.
+        index: timesteps, int (batch, time).
     """
-    if index.shape[0] == 1:
-        return tf.gather(x, index[0], axis=1)
     return tf.gather(x, index, batch_dims=1)
