@@ -1,8 +1,13 @@
 """`keras-norm export`."""
 
+import dataclasses
+import functools
+
 import keras
 import pytest
 
+from keras_norm.export import ConversionError
+from keras_norm.export.formats.format_registry import FORMATS
 from tests.export.keras_norm_cli.arguments import BOTH, refused
 
 
@@ -42,6 +47,20 @@ def test_a_failed_format_removes_the_other_formats(run, tmp_path, build, message
     said = refused(run("export", tmp_path / "m.keras", "--to", tmp_path / "out", *BOTH))
     assert message in said
     assert said.endswith("Nothing was written.\n") == removed
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_format_that_fails_last_removes_the_files_of_the_others(run, tmp_path, monkeypatch):
+    saved_model = FORMATS["saved_model"]
+
+    @functools.wraps(saved_model.export)
+    def fail(*arguments, **options):
+        assert (tmp_path / "out" / "model.tflite").exists()
+        raise ConversionError("no converter")
+
+    monkeypatch.setitem(FORMATS, "saved_model", dataclasses.replace(saved_model, export=fail))
+    said = refused(run("export", "{}/model.keras", "--to", tmp_path / "out", *BOTH))
+    assert said.endswith("no converter. Nothing was written.\n")
     assert not (tmp_path / "out").exists()
 
 
