@@ -13,7 +13,7 @@ export KERAS_NORM_DATA ?= $(abspath ../shared/data)
 endif
 
 # The tests of the other backends, and the environment with PyTorch. TORCH is the requirement of pip.
-BACKEND_TESTS := tests/rnn/core/test_backend_gradients.py tests/test_backends.py tests/distributed tests/recalibration/test_processes.py
+BACKEND_TESTS := tests/test_backends.py tests/distributed tests/recalibration/test_processes.py
 TORCH ?= torch
 TORCH_BIN := build/torch/bin
 TORCH_STAMP := build/torch/.installed
