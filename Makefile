@@ -146,10 +146,12 @@ $(DEMO) $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --quiet --editable '.[$(EXTRA)]'
 	@touch $@
 
-# PyTorch has an environment of its own: it is large, and only these targets need it.
+# PyTorch has an environment of its own: it is large, and only these targets need it. Triton is removed: it
+# crashes in a process that has loaded TensorFlow, and torch.optim loads it.
 $(TORCH_STAMP): pyproject.toml
 	test -x $(TORCH_BIN)/python || $(PYTHON) -m venv build/torch
 	$(TORCH_BIN)/python -m pip install --quiet --editable '.[torch]' '$(TORCH)'
+	$(TORCH_BIN)/python -m pip uninstall --quiet --yes triton
 	touch $@
 
 $(GPU_STAMP): pyproject.toml
@@ -159,7 +161,7 @@ $(GPU_STAMP): pyproject.toml
 
 # The libraries of keras_norm.compat have an environment of their own for the same reason. The
 # recurrent layers of NeMo and haste need only PyTorch. haste's compiled part, for GPUs, is left out.
-# Triton is removed: it crashes in a process that has loaded TensorFlow, and torch.optim loads it.
+# Triton is removed as above.
 $(COMPAT_STAMP): pyproject.toml
 	test -x $(COMPAT_BIN)/python || $(PYTHON) -m venv build/compat
 	$(COMPAT_BIN)/python -m pip install --quiet --editable '.[compat-tests]' '$(TORCH)'
