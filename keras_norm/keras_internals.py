@@ -133,6 +133,18 @@ def mask_of(tensor: Tensor) -> Tensor | None:
     return getattr(tensor, "_keras_mask", None)
 
 
+def called_layers() -> list[object]:
+    """List the layers that are being called, from the outermost to the innermost.
+
+    A layer whose `call` another layer calls directly is not in the list.
+    """
+    from keras.src.backend.common import global_state
+
+    # Each call of a layer opens a scope of names, on every backend.
+    scopes = global_state.get_global_attribute("name_scope_stack") or []
+    return [scope.caller for scope in scopes]
+
+
 def stored_sublayers(store: Mapping[str, Any]) -> set[str] | None:
     """Return the names under which a file of weights stores the sublayers of a layer.
 

@@ -156,6 +156,22 @@ def test_sublayers_are_the_direct_layers_of_wrappers_and_cells():
     assert set(keras_internals.sublayers(forward.cell)) == {*forward.cell.slot_layers().values()}
 
 
+def test_called_layers_are_those_whose_calls_have_not_ended():
+    found = []
+
+    class Inner(keras.layers.Layer):
+        def call(self, inputs):
+            found.extend(keras_internals.called_layers())
+            return inputs
+
+    inner = Inner()
+    model = keras.Sequential([inner])
+    model(np.ones((1, 2)))
+    assert found[0] is model
+    assert found[-1] is inner
+    assert not keras_internals.called_layers()
+
+
 def test_stored_sublayers_are_the_norms_of_a_cell_in_a_file(tmp_path, monkeypatch):
     found = []
 

@@ -18,7 +18,7 @@ from keras_norm.ops.global_statistics import (
 )
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
-from keras_norm.ops.replicas import all_reduce, count_replicas, is_part_of_batch, sum_over_replicas
+from keras_norm.ops.replicas import all_reduce, is_part_of_batch, sum_over_replicas, synchronizes
 from keras_norm.typing import Serializable, Tensor
 
 
@@ -179,7 +179,7 @@ class StatisticsNormalization(AffineNormalization):
         sums = [self.sum_by_row(ops.cast(valid, mean.dtype))]
         sums += [self.sum_by_row(ops.where(valid, s, 0.0)) for s in (mean, variance)]
         sums.append(self.sum_by_row(count))
-        if ghosts and adds_over_replicas():
+        if ghosts and adds_over_replicas(self.name):
             sums = sum_over_replicas(*sums)
         n, mean, variance, count = sums
         n = ops.maximum(n, 1.0)
@@ -259,10 +259,10 @@ class StatisticsNormalization(AffineNormalization):
         Returns:
             The normalized tensor in the dtype of its statistics, and the statistics of the batch,
             without gradients. The batch is the global batch with `synchronized`, else the batch of
-            this replica.
+            this replica. With `synchronized`, a call in a loop raises a ValueError.
         """
         leading = reduced == list(range(len(reduced)))
-        synchronized = self.synchronized and count_replicas() > 1
+        synchronized = self.synchronized and synchronizes(self.name)
         supported = leading and mask is None and not synchronized
         if fused and supported and kernels.uses_fused_batch_norm(x, axis, "training"):
             from keras_norm.ops.tensorflow_batch_norm import normalize_batch
@@ -291,7 +291,7 @@ class StatisticsNormalization(AffineNormalization):
         """Return the statistics of the global batch; `global_statistics` has the arguments."""
         if self.synchronized:  # the statistics are those of the global batch
             return batch
-        return global_statistics([batch], per_timestep=per_timestep)[0]
+        return global_statistics([batch], name=self.name, per_timestep=per_timestep)[0]
 
     def correct_bias(self, batch: BatchStatistics) -> BatchStatistics:
         """Make the variance unbiased, if the layer's `unbiased_variance` is True."""

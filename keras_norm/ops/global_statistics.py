@@ -9,16 +9,16 @@ from keras import ops
 from keras_norm.ops.replicas import (
     count_replicas,
     is_in_loop,
-    longest,
+    max_over_replicas,
     sum_over_replicas,
 )
 from keras_norm.typing import Tensor
 
 LOCAL_WARNING = (
-    "A batch normalization inside a loop, such as keras.layers.RNN, updates its moving statistics "
-    "with the batch of its own replica. So the statistics of the replicas differ, and only those "
-    "of the first replica are saved. Use a layer such as BatchNormLSTM, or call "
-    "keras_norm.recalibrate after the training."
+    "Layer {name!r} is called inside a loop (such as keras.layers.RNN), a conditional or a "
+    "tf.function. So it updates its moving statistics with the batch of its own replica: the "
+    "statistics of the replicas differ, and only those of the first replica are saved. Use a layer "
+    "such as BatchNormLSTM, or call keras_norm.recalibrate after the training."
 )
 
 
@@ -60,18 +60,22 @@ class BatchStatistics(NamedTuple):
         return self._replace(variance=self.variance * (n / ops.maximum(n - 1.0, 1.0)))
 
 
-def adds_over_replicas() -> bool:
-    """Return whether statistics can be added over several replicas; warn if a loop prevents it."""
+def adds_over_replicas(name: str) -> bool:
+    """Return whether statistics can be added over several replicas; warn if a loop prevents it.
+
+    Args:
+        name: name of the layer.
+    """
     if count_replicas() == 1:
         return False
     if is_in_loop():
-        warnings.warn(LOCAL_WARNING, stacklevel=2)
+        warnings.warn(LOCAL_WARNING.format(name=name), stacklevel=2)
         return False
     return True
 
 
 def global_statistics(
-    batches: Sequence[BatchStatistics], *, per_timestep: bool
+    batches: Sequence[BatchStatistics], *, name: str, per_timestep: bool
 ) -> Sequence[BatchStatistics]:
     """Merge the statistics of the replicas' batches to those of the global batch.
 
@@ -81,19 +85,21 @@ def global_statistics(
 
     with n, m and v of each replica, summed in float64 in one collective. The difference of the two
     terms of the variance loses digits if the mean is large, but fewer digits than float32 inputs
-    have lost: a mean of 1e6 standard deviations costs a relative error of 1e-4. A replica with a
-    count of 0 changes nothing. On one device `batches` are returned.
+    have lost: a mean of 1e6 standard deviations costs a relative error of 1e-4. Layers with the
+    dtype float64 lose these digits too. A replica with a count of 0 changes nothing. On one device
+    `batches` are returned.
 
     Args:
         batches: statistics, in equal order on all replicas; without gradients.
+        name: name of the layer.
         per_timestep: whether the first axis is time. The replicas may have different numbers of
             timesteps: the results have the largest number.
     """
-    if not batches or not adds_over_replicas():
+    if not batches or not adds_over_replicas(name):
         return batches
     if per_timestep:
         time = ops.shape(batches[0].mean)[0]
-        missing = longest(time) - time
+        missing = max_over_replicas(time) - time
         batches = [
             BatchStatistics(_pad(mean, missing), _pad(variance, missing), _pad(count, missing))
             for mean, variance, n in batches

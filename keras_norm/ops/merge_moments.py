@@ -49,8 +49,8 @@ def reduce_moments(
         count: n, the number of values of each set; 0 for an empty set.
         mean: m; finite for an empty set too.
         variance: v; finite for an empty set too.
-        total: sums a tensor over the sets, for example over timesteps or over replicas. The sums
-            broadcast to the tensor.
+        total: sums a tensor over the sets, for example over timesteps. The sums broadcast
+            to the tensor.
 
     Returns:
         N, mean and variance of all values. Without values, they are 0.

@@ -56,11 +56,12 @@ def is_part_of_batch() -> bool:
 
 
 def is_in_loop() -> bool:
-    """Return whether this code is in a loop of a TensorFlow graph, which cannot add over replicas.
+    """Return whether this code is in a loop over time, which does not add over replicas.
 
-    A conditional and a function of TensorFlow inside the step cannot add over replicas either.
+    A loop of a TensorFlow graph cannot, and neither can a conditional or a nested function. On
+    PyTorch, keras.layers.RNN and keras.layers.TimeDistributed are loops.
     """
-    return keras.backend.backend() == "tensorflow" and bool(_adapter().is_in_loop())
+    return keras.backend.backend() in ADAPTERS and bool(_adapter().is_in_loop())
 
 
 def sum_over_replicas(*tensors: Tensor) -> list[Tensor]:
@@ -88,9 +89,30 @@ def all_reduce(x: Tensor) -> Tensor:
     return sum_over_replicas(x)[0]
 
 
-def longest(time: int | Tensor) -> int | Tensor:
+def max_over_replicas(time: int | Tensor) -> int | Tensor:
     """Return the largest number of timesteps of all replicas, in one collective of one integer."""
-    return time if count_replicas() == 1 else _adapter().longest(time)
+    return time if count_replicas() == 1 else _adapter().max_over_replicas(time)
+
+
+def synchronizes(name: str) -> bool:
+    """Return whether a layer with `synchronized=True` adds up its statistics over replicas.
+
+    Args:
+        name: name of the layer.
+
+    Raises:
+        ValueError: there are several replicas, and the layer is called in a loop.
+    """
+    if count_replicas() == 1:
+        return False
+    if is_in_loop():
+        raise ValueError(
+            f"Layer {name!r} has synchronized=True, which is not supported inside a loop (such as "
+            "keras.layers.RNN), a conditional or a tf.function. Received: "
+            f"{count_replicas()} replicas. Use a layer such as BatchNormLSTM, or leave "
+            "synchronized out."
+        )
+    return True
 
 
 def require_equal_lengths(name: str, time: int) -> None:
@@ -107,7 +129,7 @@ def require_equal_lengths(name: str, time: int) -> None:
     """
     if count_replicas() == 1 or keras.backend.backend() != "torch":
         return
-    low, high = -longest(-time), longest(time)
+    low, high = -max_over_replicas(-time), max_over_replicas(time)
     if low != high:
         raise ValueError(
             f"Layer {name!r} has synchronized=True, so all ranks need equally many timesteps. "

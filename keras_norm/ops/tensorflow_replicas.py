@@ -24,7 +24,7 @@ def sum_over_replicas(x: Tensor) -> Tensor:
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(x))
 
 
-def longest(time: int | Tensor) -> Tensor:
+def max_over_replicas(time: int | Tensor) -> Tensor:
     """Return the largest number of timesteps of all replicas."""
     # A static number can differ too: the inputs of the replicas have their own static shapes.
     context = tf.distribute.get_replica_context()

@@ -28,7 +28,8 @@ def update_slots(cell: keras.layers.Layer, statistics: Mapping[str, BatchStatist
     """
     layers = cell.slot_layers()
     local = [slot for slot in statistics if not layers[slot].synchronized]
-    merged = global_statistics([statistics[slot] for slot in local], per_timestep=True)
+    batches = [statistics[slot] for slot in local]
+    merged = global_statistics(batches, name=cell.name, per_timestep=True)
     for slot, batch in {**statistics, **dict(zip(local, merged, strict=True))}.items():
         layers[slot].update_steps(batch if is_collected() else batch.at_least(MIN_SEQUENCES))
 
@@ -69,7 +70,7 @@ def statistics_of_cell(cell: keras.layers.Layer, training: bool) -> AbstractCont
             f"keras.layers.RNN does not support. Received: {count_replicas()} replicas. Use a "
             "layer such as BatchNormLSTM."
         )
-    warnings.warn(LOCAL_WARNING, stacklevel=2)
+    warnings.warn(LOCAL_WARNING.format(name=cell.name), stacklevel=2)
     return local_statistics()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import keras_norm
+from keras_norm.ops.replicas import max_over_replicas
 from tests.distributed import processes, training
 from tests.distributed.child import Place
 
@@ -114,14 +115,21 @@ def cell_layer(**options):
 class CellWithNorm(keras.layers.SimpleRNNCell):
     """A cell of a user, which calls a batch norm in the loop of keras.layers.RNN."""
 
+    def __init__(self, units, **options):
+        super().__init__(units)
+        self.norm = keras_norm.BatchNormalization(name="own_norm", **options)
+
     def build(self, input_shape):
         super().build(input_shape)
-        self.norm = keras_norm.BatchNormalization()
         self.norm.build((None, self.units))
 
     def call(self, inputs, states, training=False):
         h, states = super().call(inputs, states, training=training)
         return self.norm(h, training=training), states
+
+
+def own_layer(**options):
+    return keras.layers.RNN(CellWithNorm(4, **options))
 
 
 def use_strategy(place, x, y):
@@ -143,7 +151,8 @@ def use_strategy(place, x, y):
         "loss": model.evaluate(x, y, verbose=0),
         "cross_replica": norm.moving_mean.numpy(),
         "cell": message_of(fit, cell_layer),
-        "own_cell": message_of(fit, lambda: keras.layers.RNN(CellWithNorm(4))),
+        "own_cell": message_of(fit, own_layer),
+        "own_synchronized": message_of(fit, lambda: own_layer(synchronized=True)),
         "synchronized": message_of(fit, lambda: keras_norm.BatchNormGRU(4, 3, synchronized=True)),
     }
 
@@ -155,10 +164,16 @@ def use_ranks(place, x):
     x = torch.tensor(x[:, : TIME - place.rank])
     lstm = keras_norm.BatchNormLSTM(4, 3, synchronized=True, name="lstm")
     norm = keras_norm.TimestepBatchNormalization(3, synchronized=True, name="norm")
-    found = {layer.name: message_of(layer, x, None, True) for layer in (norm,)}
+    found = {"norm": message_of(lambda: norm(x, training=True))}
     found["lstm"] = message_of(lambda: lstm(x, training=True))
     found["cell"] = message_of(lambda: cell_layer()(x, training=True))
     found["synchronized"] = message_of(lambda: cell_layer(synchronized=True)(x, training=True))
+    found["own_cell"] = message_of(lambda: own_layer()(x, training=True))
+    found["own_synchronized"] = message_of(lambda: own_layer(synchronized=True)(x, training=True))
+    norm = keras_norm.BatchNormalization(name="own_norm")
+    found["distributed"] = message_of(lambda: keras.layers.TimeDistributed(norm)(x, training=True))
+    with keras.device("meta"):  # a group of NCCL reduces no tensor of the CPU
+        found["device"] = message_of(max_over_replicas, TIME)
     if place.rank == place.count - 1:
         os._exit(0)
     norm = keras_norm.BatchNormalization()
@@ -175,8 +190,10 @@ def test_a_strategy_evaluates_as_the_saved_file_and_names_its_limits(tmp_path):
     np.testing.assert_allclose(found["loss"], model.evaluate(x, y, verbose=0), rtol=1e-6)
     np.testing.assert_allclose(found["cross_replica"], x.mean(axis=(0, 1)), rtol=1e-5)
     for cell in ("cell", "own_cell"):
-        assert "inside a loop" in str(found[cell])
+        assert "called inside a loop" in str(found[cell])
         assert "BatchNormLSTM" in str(found[cell])
+    assert "Layer 'own_norm' is called" in str(found["own_cell"])
+    assert "Layer 'own_norm' has synchronized=True" in str(found["own_synchronized"])
     assert "BatchNormGRU 'batch_norm_gru' has synchronized=True" in str(found["synchronized"])
     assert "KERAS_BACKEND=jax" in str(found["synchronized"])
 
@@ -184,13 +201,21 @@ def test_a_strategy_evaluates_as_the_saved_file_and_names_its_limits(tmp_path):
 def test_ranks_with_other_lengths_cells_and_a_lost_rank_give_one_line(tmp_path):
     group = processes.Group("torch", use_ranks, tmp_path, 2, x=X.astype("float32"))
     with group:
-        assert group.wait(0, 60) == 0
+        group.wait(0, 60)  # raises at the end, because rank 1 is lost
     found = {name: str(text) for name, text in np.load(group.folder / "0.npz").items()}
     for name in ("lstm", "norm"):
         assert f"Layer {name!r} has synchronized=True" in found[name]
         assert "6 timesteps, and 5 to 6 on all ranks" in found[name]
     assert "BatchNormLSTM" in found["cell"]
     assert "BatchNormLSTM" in found["synchronized"]
+    for name in ("own_cell", "distributed"):
+        assert "Layer 'own_norm' is called inside a loop" in found[name]
+    assert "Layer 'own_norm' has synchronized=True" in found["own_synchronized"]
+    assert "meta tensors" in found["device"]
+    assert found["lost"].startswith("Rank 0 could not add up")
     assert "over the 2 ranks" in found["lost"]
+    assert "Rank 1 has ended" in found["lost"]
     assert "\n" not in found["lost"]
     assert ".cc" not in found["lost"]
+    assert "[127.0.0.1]" in found["lost"]
+    assert "typically" not in found["lost"]

@@ -22,7 +22,7 @@ def statistics_of(x):
     return BatchStatistics(*map(keras.ops.convert_to_tensor, (mean, variance, n)))
 
 
-def merge(monkeypatch, parts, **options):
+def merge(monkeypatch, parts):
     """Merge the statistics of replicas that run one after the other."""
     terms = []
 
@@ -30,9 +30,10 @@ def merge(monkeypatch, parts, **options):
         terms.append(tensors)
         return list(tensors)
 
-    longest = max(part.mean.shape[0] for part in parts)
+    time = max(part.mean.shape[0] for part in parts)
+    options = {"name": "norm", "per_timestep": True}
     monkeypatch.setattr(module, "count_replicas", lambda: len(parts))
-    monkeypatch.setattr(module, "longest", lambda time: longest)
+    monkeypatch.setattr(module, "max_over_replicas", lambda _: time)
     monkeypatch.setattr(module, "sum_over_replicas", record)
     for part in parts:
         global_statistics([part], **options)
@@ -45,7 +46,7 @@ def merge(monkeypatch, parts, **options):
 @pytest.mark.parametrize("location", [0.0, 1e6])
 def test_merged_statistics_are_those_of_all_rows(monkeypatch, location):
     parts = [RNG.normal(location, 1.0 + k, (n, 3, 2)) for k, n in enumerate(ROWS)]
-    found = merge(monkeypatch, [statistics_of(x) for x in parts], per_timestep=True)
+    found = merge(monkeypatch, [statistics_of(x) for x in parts])
     rows = np.concatenate(parts)
     np.testing.assert_allclose(found.mean, rows.mean(0), rtol=1e-12)
     np.testing.assert_allclose(found.variance, rows.var(0), rtol=1e-12 if location == 0 else 1e-3)
@@ -54,7 +55,7 @@ def test_merged_statistics_are_those_of_all_rows(monkeypatch, location):
 
 def test_a_replica_with_fewer_timesteps_counts_only_at_its_own(monkeypatch):
     short, long = RNG.normal(size=(4, 2, 2)), RNG.normal(size=(3, 5, 2))
-    found = merge(monkeypatch, [statistics_of(short), statistics_of(long)], per_timestep=True)
+    found = merge(monkeypatch, [statistics_of(short), statistics_of(long)])
     rows = np.concatenate([short, long[:, :2]])
     np.testing.assert_allclose(found.variance[:2], rows.var(0), rtol=1e-12)
     np.testing.assert_allclose(found.mean[2:], long[:, 2:].mean(0), rtol=1e-12)
@@ -63,5 +64,5 @@ def test_a_replica_with_fewer_timesteps_counts_only_at_its_own(monkeypatch):
 
 def test_one_device_and_a_layer_without_statistics_merge_nothing():
     part = statistics_of(RNG.normal(size=(4, 2, 2)))
-    assert global_statistics([part], per_timestep=True)[0] is part
-    assert global_statistics([], per_timestep=True) == []
+    assert global_statistics([part], name="norm", per_timestep=True)[0] is part
+    assert global_statistics([], name="norm", per_timestep=True) == []
