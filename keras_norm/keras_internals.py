@@ -138,9 +138,8 @@ def called_layers() -> list[object]:
 
     A layer whose `call` another layer calls directly is not in the list.
     """
-    from keras.src.backend.common import global_state
-
     # Each call of a layer opens a scope of names, on every backend.
+    global_state: Any = sys.modules["keras.src.backend.common.global_state"]
     scopes = global_state.get_global_attribute("name_scope_stack") or []
     return [scope.caller for scope in scopes]
 
