@@ -112,12 +112,17 @@ def bind_arguments(cls: Any, args: Sequence[object], kwargs: Mapping[str, object
 def with_earlier_values(cls: Any, config: Config) -> Config:
     """Add the arguments that a config of an earlier revision does not have (`EARLIER_VALUES`).
 
-    A user's `__init__` that accepts fixed arguments receives no others.
+    A user's `__init__` that accepts fixed arguments receives no others. A user's `get_config` that
+    never writes an argument does not show the revision of a config, so nothing is added.
     """
     own = inspect.signature(cls.__init__).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in own.values())
     accepted = own.keys() | (cls.declared.parameters.keys() if takes_any else ())
-    return {name: v for name, v in EARLIER_VALUES.items() if name in accepted} | config
+    earlier = {n: v for n, v in EARLIER_VALUES.items() if n in accepted and n not in config}
+    if earlier and not cls.get_config.__module__.startswith("keras_norm."):
+        written = cls(**config).get_config()
+        earlier = {name: v for name, v in earlier.items() if name in written}
+    return earlier | config
 
 
 def _suggest_correction(cls: Any, given: Iterable[str], error: str) -> str:

@@ -30,6 +30,9 @@ def roll_sequences(x: Tensor, shift: Tensor) -> Tensor:
 
         y[b, t] = x[b, (t - shift[b]) mod time]        dx[b, t] = dy[b, (t + shift[b]) mod time]
 
+    TensorFlow computes this gradient as the opposite roll. JAX and PyTorch derive it from the
+    gather, as a scatter with the same values.
+
     With a negative count of leading padding as the shift, each sequence begins at its first
     unmasked timestep. With the positive count the timesteps return to their positions.
 

@@ -19,11 +19,10 @@ def align_sequences(run: Run) -> Run:
 
         y = roll(run(roll(x, -n)), n)        n: masked timesteps before the first unmasked timestep
 
-    If a cell has statistics per timestep, each sequence enters the loop with its first unmasked
+    If `Slots.align_sequences` says so, each sequence enters the loop with its first unmasked
     timestep first: iteration k of the loop is timestep k of every sequence. The n masked timesteps
     come last in the loop. They change no state, so the states and the outputs at unmasked timesteps
-    do not depend on n. Sequences without a mask, and cells with `count_leading_padding=True`, are
-    not aligned.
+    do not depend on n. Sequences without a mask are not aligned.
     """
 
     @functools.wraps(run)
@@ -32,14 +31,15 @@ def align_sequences(run: Run) -> Run:
         sequences: Tensor,
         states: Tensors,
         mask: Tensor | None,
+        training: bool,
         *args: Any,
         **kwargs: Any,
     ) -> Nest:
-        if mask is None or not cell.slots.align_sequences:
-            return run(cell, sequences, states, mask, *args, **kwargs)
+        if mask is None or not cell.slots.align_sequences(training):
+            return run(cell, sequences, states, mask, training, *args, **kwargs)
         n = count_leading_padding(mask)
         sequences, mask = roll_sequences(sequences, -n), roll_sequences(mask, -n)
-        outputs, *others = run(cell, sequences, states, mask, *args, **kwargs)
+        outputs, *others = run(cell, sequences, states, mask, training, *args, **kwargs)
         return None if outputs is None else roll_sequences(outputs, n), *others
 
     return cast(Run, run_aligned)

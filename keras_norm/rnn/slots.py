@@ -52,7 +52,6 @@ class Slots:
 
     Attributes:
         count_steps: whether a slot has statistics per timestep, so that the cell counts timesteps.
-        align_sequences: whether a slot counts timesteps from the first unmasked timestep.
         has_per_sample_norm: whether a slot divides by a statistic of one sample, which can be zero.
 
     Raises:
@@ -80,13 +79,24 @@ class Slots:
         }
         classes = [template.cls for template in self.templates.values()]
         self.count_steps = any(getattr(cls, "per_timestep", False) for cls in classes)
-        self.align_sequences = self._counts_from_first_unmasked()
+        self._count_leading_padding = self._leading_padding_counts()
         self.has_per_sample_norm = not all(
             issubclass(cls, StatisticsNormalization) for cls in classes
         )
 
-    def _counts_from_first_unmasked(self) -> bool:
-        """Return whether the slots with statistics per timestep do not count leading padding."""
+    def align_sequences(self, training: bool) -> bool:
+        """Return whether iteration k of the loop must be timestep k of every unpadded sequence.
+
+        Statistics per timestep need it, unless they count leading padding. In training all batch
+        statistics inside the loop need it, because each iteration has its own.
+        """
+        if self._count_leading_padding is not None:
+            return not self._count_leading_padding
+        looped = [t.cls for slot, t in self.templates.items() if slot not in KERNEL_SLOTS]
+        return training and any(issubclass(cls, StatisticsNormalization) for cls in looped)
+
+    def _leading_padding_counts(self) -> bool | None:
+        """Return whether slots with statistics per timestep count leading padding; None if none."""
         name = "count_leading_padding"
         counts = {
             slot: template.config.get(name, False)
@@ -98,7 +108,7 @@ class Slots:
                 f"All norms of a cell must have equal values of {name}. Received: {counts}. Set "
                 f"{name} to the same value in every slot."
             )
-        return False in counts.values()
+        return next(iter(counts.values()), None)
 
     def initialize_candidate_beta(self, initializer: CandidateNormal) -> bool:
         """Set the beta initializer of the candidate gate's norm to `CandidateNormal`.

@@ -76,7 +76,7 @@ def test_fit_on_two_replicas_equals_one_device_with_a_smaller_last_batch(tmp_pat
     assert_equal(two, one, 2e-6)
 
 
-def test_two_workers_of_which_one_is_killed_start_again_and_equal_one_device(tmp_path):
+def test_two_workers_equal_one_device_after_one_is_killed_and_both_start_again(tmp_path):
     script = pages.block("guides/tensorflow_strategies.md", "# train_workers.py")
     expected = trained(tmp_path / "one", script, "tensorflow", {})
     folder = tmp_path / "two"

@@ -234,8 +234,8 @@ def reference(
             **(step_options or {}),
         )
 
-    aligned = any(not getattr(n, "count_leading_padding", True) for n in slots.values())
-    sequence_options["count_leading_padding"] = not aligned
+    counts = any(getattr(norm, "count_leading_padding", False) for norm in slots.values())
+    sequence_options["count_leading_padding"] = counts
     outputs, states = oracles.run_sequence(step, x, states, mask, **sequence_options)
     if training and moving is not None:
         moving.end_batch()

@@ -18,6 +18,7 @@ STARTS = 0, 3, 1
 NORMS = {
     "layer": keras_norm.LayerNormalization(),
     "timestep": keras_norm.TimestepBatchNormalization(TIME - 1),
+    "batch": keras_norm.BatchNormalization(),
 }
 
 
@@ -80,10 +81,11 @@ class Trained:
         ([bidirectional], SIMPLE_RNN, "layer", {}),
         ([forward], LSTM, "timestep", {"compiled": False}),
         ([backward], GRU, "timestep", {"unroll": True}),
+        ([bidirectional], GRU, "batch", {}),
         ([backward], SIMPLE_RNN, "timestep", {}),
         ([forward, bidirectional], LSTM, "timestep", {}),
     ],
-    ids=["LayerNorm", "loop", "unrolled", "backward", "stacked"],
+    ids=["LayerNorm", "loop", "unrolled", "one row", "backward", "stacked"],
 )
 def test_padding_changes_no_output_no_gradient_and_no_statistic(makes, kind, norm, options):
     plain, padded = (Trained(makes, kind, NORMS[norm], s, **options) for s in (None, STARTS))
@@ -165,6 +167,29 @@ def test_a_user_class_with_fixed_arguments_loads_without_the_argument():
             return {"rows": self.max_timesteps}
 
     assert not Fixed.from_config(Fixed(3).get_config()).count_leading_padding
+
+
+@pytest.mark.parametrize("complete", [False, True], ids=["partial", "complete"])
+def test_a_user_class_loads_with_the_earlier_value_only_if_it_writes_the_argument(complete):
+    """A complete config without the argument is of an earlier revision; a partial one may not be.
+
+    The norm in the slot of a cell is created from its config too.
+    """
+
+    class Own(keras_norm.TimestepBatchNormalization):
+        def __init__(self, max_timesteps, **kwargs):
+            super().__init__(max_timesteps, **kwargs)
+
+        def get_config(self):
+            whole = super().get_config()
+            return whole if complete else {"max_timesteps": whole["max_timesteps"]}
+
+    config = Own(3).get_config()
+    assert not Own.from_config(config).count_leading_padding
+    (norm, *_) = kinds.built(forward(LSTM, Own(3))).cell.slot_layers().values()
+    assert not norm.count_leading_padding
+    config.pop("count_leading_padding", None)
+    assert Own.from_config(config).count_leading_padding == complete
 
 
 def test_slots_that_count_differently_are_refused():
