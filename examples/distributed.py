@@ -42,7 +42,6 @@ def load():
     """Load the training samples of this process, in full batches, and the test samples."""
     x, y = load_digits(return_X_y=True)
     x = (x / 16.0).astype("float32").reshape(-1, ROWS, ROWS)
-    # All processes need an equal number of full batches: a batch more would wait for ever.
     samples = STEPS * (BATCH // jax.process_count())
     own = np.arange(samples) * jax.process_count() + jax.process_index()
     return x[own], y[own], x[STEPS * BATCH :], y[STEPS * BATCH :]
@@ -59,6 +58,7 @@ def build():
 
 def train(distribution, x, y, epochs, checkpoint):
     """Train from the checkpoint, if there is one; process 0 writes a checkpoint every epoch."""
+    multihost_utils.assert_equal(len(x), "The processes have different numbers of samples")
     with distribution.scope():
         model = keras.saving.load_model(checkpoint) if checkpoint.exists() else build()
     for epoch in range(int(model.optimizer.iterations) // STEPS, epochs):
@@ -70,7 +70,7 @@ def train(distribution, x, y, epochs, checkpoint):
         if jax.process_index() == 0:
             model.save(checkpoint.with_name("new.keras"))
             os.replace(checkpoint.with_name("new.keras"), checkpoint)  # the whole file or nothing
-    multihost_utils.assert_equal(model.get_weights(), "The processes have different weights.")
+    multihost_utils.assert_equal(model.get_weights(), "The processes have different weights")
     print(f"All weights and statistics are equal on {jax.process_count()} processes.")
 
 

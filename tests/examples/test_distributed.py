@@ -1,6 +1,5 @@
 """The example on two processes: a killed process ends the run, and a restart loses nothing."""
 
-import importlib.util
 import os
 
 import keras
@@ -26,6 +25,20 @@ def train_without_interruption(place):
     return {str(i): weight for i, weight in enumerate(model.get_weights())}
 
 
+def train_on_other_numbers_of_samples(place):
+    """Give process 1 a batch less; return the message of the error of this process."""
+    from examples import distributed
+
+    distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
+    x, y, *_ = distributed.load()
+    own = slice(len(x) - place.rank * distributed.BATCH // 2)
+    try:
+        distributed.train(distribution, x[own], y[own], 1, place.folder / "model.keras")
+    except AssertionError as error:
+        return {"message": str(error)}
+    return {"message": ""}
+
+
 def start(folder, place):
     """Start the example twice; `place` has the options and the variables of each process."""
     common = ["-m", "examples.distributed", "--out", str(folder / "out"), "--epochs", str(EPOCHS)]
@@ -44,14 +57,23 @@ def on_slurm(rank):
     return [], {name: str(value) for name, value in names.items()}
 
 
-def test_a_killed_run_starts_again_and_equals_a_run_without_interruption(tmp_path):
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("jax is not installed")
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """Return the weights of a run without interruption."""
+    folder = tmp_path_factory.mktemp("expected")
+    weights, _ = processes.run("jax", train_without_interruption, folder)
+    return weights
+
+
+@pytest.mark.parametrize("killed", [0, 1])  # JAX' coordinator is in process 0
+def test_a_killed_run_starts_again_and_equals_a_run_without_interruption(
+    killed, expected, tmp_path
+):
     checkpoint = tmp_path / "out" / "model.keras"
     with start(tmp_path, on_this_machine) as group:
         group.wait_for_file(checkpoint, 120)
-        group.kill(1)
-        assert group.wait(0, 60) != 0  # the other process does not wait for ever
+        group.kill(killed)
+        assert group.wait(1 - killed, 60) != 0  # the other process does not wait for ever
     epoch = int(keras.saving.load_model(checkpoint).optimizer.iterations) // STEPS
     assert 0 < epoch < EPOCHS
     with start(tmp_path, on_slurm) as group:
@@ -61,6 +83,11 @@ def test_a_killed_run_starts_again_and_equals_a_run_without_interruption(tmp_pat
     assert f"Epoch {epoch + 1}/{epoch + 1}" in texts[0]
     assert all("All weights and statistics are equal on 2 processes." in text for text in texts)
     assert "PASS: 1 artifact equals the Keras model" in texts[0]
-    expected, _ = processes.run("jax", train_without_interruption, tmp_path)
     for i, weight in enumerate(keras.saving.load_model(checkpoint).get_weights()):
         np.testing.assert_array_equal(weight, expected[str(i)])
+
+
+def test_all_processes_raise_if_one_has_fewer_samples(tmp_path):
+    for found in processes.run("jax", train_on_other_numbers_of_samples, tmp_path):
+        message = "The processes have different numbers of samples. Expected: [704 672]"
+        assert message in str(found["message"])
