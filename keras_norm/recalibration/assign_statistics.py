@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import keras
+import numpy as np
 
 from keras_norm.ops.to_numpy import to_numpy
 from keras_norm.recalibration.hash_weights import hash_weights
@@ -27,9 +28,9 @@ def assign_statistics(model: keras.Model, statistics: Statistics) -> None:
 
     Raises:
         TypeError: `model` is not a model, or `statistics` are not `Statistics`.
-        ValueError: the statistics have no samples; they belong to another model or to other
-            weights; a layer is frozen; a layer has no data, because per-timestep statistics need a
-            batch with two sequences.
+        ValueError: the statistics have no layers or no samples; they belong to another model or to
+            other weights; a layer is frozen; a layer has fewer than two positions, or two sequences
+            at a timestep; a statistic is too large for the dtype of its variable.
 
     Example:
         >>> model = keras.Sequential([keras.Input((3,)), BatchNormalization()])
@@ -44,6 +45,8 @@ def assign_statistics(model: keras.Model, statistics: Statistics) -> None:
             "merge_statistics, and read a file with Statistics.load."
         )
     norms = trainable_norms(model)
+    if not statistics.layers:
+        raise ValueError("The statistics have no layers. Collect them with collect_statistics.")
     for path, layer in statistics.layers.items():
         shape = tuple(norms[path].moving_mean.shape) if path in norms else None
         if layer.mean.shape != shape:
@@ -58,13 +61,26 @@ def assign_statistics(model: keras.Model, statistics: Statistics) -> None:
             "Collect them again with this model."
         )
     require_data(statistics)
-    assign_all(
-        [
-            pair
-            for path, layer in statistics.layers.items()
-            for pair in layer.new_values(norms[path])
-        ]
-    )
+    values = {path: s.new_values(norms[path]) for path, s in statistics.layers.items()}
+    for path, pairs in values.items():
+        for variable, value in pairs:
+            _require_in_range(path, variable, value)
+    assign_all([pair for pairs in values.values() for pair in pairs])
+
+
+def _require_in_range(path: str, variable: keras.Variable, value: Array) -> None:
+    """Check that a statistic of a layer is finite in the dtype of its variable.
+
+    Raises:
+        ValueError: a finite number becomes infinite.
+    """
+    with np.errstate(over="ignore"):
+        stored = value.astype(to_numpy(variable).dtype)
+    if (np.isfinite(value) & ~np.isfinite(stored)).any():
+        raise ValueError(
+            f"The statistics of layer {path!r} are too large for {variable.dtype}, the dtype of "
+            f"{variable.name!r}. Scale the data. The model was not changed."
+        )
 
 
 def require_data(statistics: Statistics) -> None:
@@ -78,7 +94,7 @@ def require_data(statistics: Statistics) -> None:
     for path, layer in statistics.layers.items():
         if layer.called and not layer.has_data().any():
             raise ValueError(
-                f"The data gave no statistics for layer {path!r}. The layer needs unmasked "
+                f"The data gave no statistics for layer {path!r}. The layer needs two unmasked "
                 "positions, and per-timestep statistics need two unmasked sequences at a timestep. "
                 "Give more data."
             )

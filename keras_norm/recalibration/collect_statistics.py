@@ -1,6 +1,6 @@
 """Collect the statistics of a model's batch normalizations on a part of the data."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import keras
 
@@ -15,7 +15,7 @@ def collect_statistics(
     steps: int | None = None,
     *,
     batch_size: int | None = None,
-    layers: Sequence[str] | None = None,
+    layers: Iterable[str] | None = None,
 ) -> Statistics:
     """Collect the statistics of the inputs of every batch normalization on `data`.
 
@@ -26,7 +26,14 @@ def collect_statistics(
     The merged statistics do not depend on the parts: for a layer whose inputs depend on no other
     batch normalization, for any division of the rows into parts and batches; for other layers, for
     any division of the batches into parts. A layer after a batch normalization that is not in
-    `layers` has inputs that do not depend on the batches either.
+    `layers` has inputs that do not depend on the batches either. There are two exceptions:
+
+    - A timestep that a single sequence of a batch reaches does not count for a
+      TimestepBatchNormalization in a custom layer or a subclassed model.
+    - A stateful model carries its states from batch to batch, and each part begins with zeros.
+
+    GaussianNoise layers draw their noise from a hash of the batch, so equal batches in different
+    parts draw equal noise.
 
     Every process reads its part of the data. No process communicates with another.
 
@@ -61,10 +68,10 @@ def collect_statistics(
         True
     """
     collector = StatisticsCollector(model)
-    unknown = [path for path in layers or () if path not in collector.layers]
-    if unknown or (layers is not None and (isinstance(layers, str) or not layers)):
+    paths = None if layers is None or isinstance(layers, str) else list(layers)
+    if layers is not None and not (paths and collector.layers.keys() >= set(paths)):
         raise ValueError(
             "layers must be a list of paths of batch normalizations that are not frozen. Received: "
-            f"layers={layers!r}. The paths of the model are {list(collector.layers)}."
+            f"layers={paths or layers!r}. The paths of the model are {list(collector.layers)}."
         )
-    return collector(data, steps, batch_size, layers)
+    return collector(data, steps, batch_size, paths)

@@ -14,14 +14,15 @@ def independent_norms(
 ) -> list[keras.layers.Layer]:
     """List the norms whose inputs depend on no other norm of `norms`.
 
-    These are the layers of a functional or Sequential model, and the kernel norms of its recurrent
-    layers. A norm in a custom layer or in an inner model is not listed.
+    These are the layers of a functional or Sequential model, also of such models inside it, and the
+    kernel norms of its recurrent layers. A norm in a custom layer or a subclassed model is not
+    listed.
 
     Args:
         model: the model.
         norms: the batch normalizations that normalize with the statistics of the batch.
     """
-    if getattr(model, "inputs", None) is None:  # not a functional model
+    if not _is_functional(model):
         return []
     learning = {id(norm) for norm in norms}
     dependent: set[int] = set()  # ids of tensors behind a norm
@@ -29,7 +30,7 @@ def independent_norms(
     own: dict[int, list[keras.layers.Layer]] = {}  # independent norms by the id of their layer
     for node in nodes_in_order(model):
         layer = node.operation
-        inside = [] if not isinstance(layer, keras.layers.Layer) else batch_norms(layer)
+        inside = batch_norms(layer) if isinstance(layer, keras.layers.Layer) else ()
         found = [norm for _, norm in inside if id(norm) in learning]
         found += [layer] if id(layer) in learning else []
         if any(id(tensor) in dependent for tensor in node.input_tensors):
@@ -37,7 +38,13 @@ def independent_norms(
         if found or id(layer) in behind:
             dependent |= {id(tensor) for tensor in node.outputs}
         is_wrapper = isinstance(layer, keras.layers.RNN | keras.layers.Bidirectional)
-        own[id(layer)] = [
-            norm for norm in found if norm is layer or (is_wrapper and norm.name in KERNEL_SLOTS)
-        ]
+        own[id(layer)] = (
+            independent_norms(layer, found)
+            if _is_functional(layer)
+            else [n for n in found if n is layer or (is_wrapper and n.name in KERNEL_SLOTS)]
+        )
     return [norm for layer, found in own.items() if layer not in behind for norm in found]
+
+
+def _is_functional(layer: object) -> bool:
+    return isinstance(layer, keras.Model) and getattr(layer, "inputs", None) is not None

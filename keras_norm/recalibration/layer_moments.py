@@ -56,11 +56,11 @@ class LayerMoments:
         return all(bool(np.isfinite(s[rows]).all()) for s in (self.mean, self.variance))
 
     def has_data(self) -> Array:
-        """Return which rows have enough data, bool (..., 1).
+        """Return which rows have enough data, bool (..., 1): two positions, or two sequences.
 
-        The statistics of a timestep need two sequences, because one sequence has no variance.
+        A single one has no variance.
         """
-        found: Array = self.count >= (MIN_SEQUENCES if self.mean.ndim > 1 else 1)
+        found: Array = self.count >= MIN_SEQUENCES
         return found
 
     def new_values(self, layer: keras.layers.Layer) -> list[tuple[keras.Variable, Array]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 
+from keras_norm.keras_internals import reason
 from keras_norm.typing import Array, Tensor
 
 
@@ -50,14 +51,25 @@ def gather_bytes(model: keras.Model, own: bytes) -> list[bytes]:
     Args:
         model: on TensorFlow, its variables belong to the strategy of the processes.
         own: the bytes of this process.
+
+    Raises:
+        RuntimeError: a process has ended, or sends nothing before the timeout of the group.
     """
     backend = keras.backend.backend()
-    if backend == "jax":
-        return _gather_with_jax(own)
-    if backend == "torch":
-        return _gather_with_torch(own)
-    if backend == "tensorflow":
-        return _gather_with_tensorflow(model, own)
+    try:
+        if backend == "jax":
+            return _gather_with_jax(own)
+        if backend == "torch":
+            return _gather_with_torch(own)
+        if backend == "tensorflow":
+            return _gather_with_tensorflow(model, own)
+    except Exception as error:
+        # JAX, gloo and TensorFlow raise errors of different classes.
+        why = next(iter(reason(error).splitlines()), type(error).__name__).rstrip(".")
+        raise RuntimeError(
+            "The processes of the group could not exchange statistics: a process has ended, or did "
+            f"not call recalibrate: {why}. Restart all processes. The model was not changed."
+        ) from error
     return [own]
 
 
@@ -85,7 +97,11 @@ def _gather_with_torch(own: bytes) -> list[bytes]:
 def _gather_with_tensorflow(model: keras.Model, own: bytes) -> list[bytes]:
     import tensorflow as tf
 
-    strategy = getattr(model.weights[0].value, "distribute_strategy", None)
+    weights = getattr(model, "weights", None)
+    if weights:
+        strategy = getattr(weights[0].value, "distribute_strategy", None)
+    else:  # not built, or not a model: this process sends an error
+        strategy = getattr(model, "distribute_strategy", None)
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return [own]
 

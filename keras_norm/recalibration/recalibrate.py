@@ -73,7 +73,9 @@ def recalibrate(
             the data end before `steps`, or never; the inputs have different numbers of rows, are
             ragged, do not fit the model, or may be (x, y); a statistic is not finite; all batch
             normalizations are frozen; the model cannot be rebuilt; `layer_by_layer` is True and the
-            data are an iterator; another process failed, or has other weights.
+            data are an iterator; another process failed, or has other weights; a layer has a single
+            position; a statistic is too large for the dtype of its variable.
+        RuntimeError: a process of the group ended, or did not call `recalibrate`.
 
     Example:
         >>> model = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
@@ -95,11 +97,20 @@ class Recalibrator:
 
     `recalibrate` documents the arguments and the errors.
 
-    The noise has fixed seeds, so equal weights and data give equal statistics.
+    The noise has fixed seeds, so equal weights and data give equal statistics. The first call
+    creates the clone, so that the other processes of a group receive the error of a model that
+    cannot be cloned.
     """
 
     def __init__(self, model: keras.Model) -> None:
-        self._model, self._collector = model, StatisticsCollector(model)
+        self._model = model
+        self._built: StatisticsCollector | None = None
+
+    @property
+    def _collector(self) -> StatisticsCollector:
+        if self._built is None:
+            self._built = StatisticsCollector(self._model)
+        return self._built
 
     def __call__(
         self,

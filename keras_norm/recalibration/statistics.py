@@ -22,7 +22,8 @@ class Statistics:
     """Count, mean and variance of the inputs of a model's batch normalizations on data.
 
     `collect_statistics` creates the statistics, `merge_statistics` merges them, and
-    `assign_statistics` stores them in a model. All numbers are float64. A file has a few kB.
+    `assign_statistics` stores them in a model. All numbers are float64. A file has 16 bytes for
+    each feature and row of statistics, before compression.
 
     Attributes:
         layers: `LayerMoments` by the path of each layer, such as "encoder/lstm_cell/state_norm".
@@ -83,7 +84,7 @@ class Statistics:
     def read(cls, file: BinaryIO, name: str) -> "Statistics":
         """Read statistics from an open .npz file; error messages contain the name."""
         arrays = _read_arrays(file, name)
-        found = arrays["format"].item()
+        found = arrays["format"].tolist()
         if found != FORMAT:
             raise ValueError(
                 f"{name} has statistics in format {found}. This version of keras_norm reads format "
@@ -109,6 +110,8 @@ class Statistics:
         for path, layer in layers.items():
             if problem := _find_problem(layer):
                 raise ValueError(f"{name} cannot be used: layer {path!r} has {problem}.")
+        if batches < 0:
+            raise ValueError(f"{name} cannot be used: it has a negative number of batches.")
         return cls(layers, batches, weights)
 
 

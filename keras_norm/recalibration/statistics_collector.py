@@ -1,5 +1,7 @@
 """Run a clone of a model on data, and collect the statistics of its batch normalizations."""
 
+import zlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -45,8 +47,8 @@ class CollectedLayer(NamedTuple):
 class StatisticsCollector:
     """Collects the statistics of a model on data; all calls share one clone of the model.
 
-    `collect_statistics` documents the arguments and the errors. The noise has fixed seeds, so equal
-    weights and data give equal statistics.
+    `collect_statistics` documents the arguments and the errors. The seeds of the noise are a hash
+    of the batch, so equal weights and data give equal statistics, for any order of the batches.
 
     Attributes:
         layers: the batch normalizations that are not frozen, by their paths.
@@ -71,6 +73,7 @@ class StatisticsCollector:
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
+        self._drawn: Counter[int] = Counter()  # batches that had noise, by their hash
         self._compiled: dict[tuple[str, ...], Run] = {}
 
     def __call__(
@@ -98,6 +101,7 @@ class StatisticsCollector:
         with without_distribution():
             self._reset(given)
             self._choose(paths)
+            self._drawn.clear()
             total = {path: LayerMoments.empty(self.layers[path].copy) for path in paths}
             used = 0
             batches = islice(batches_of(self.model, data, batch_size, self._batch_size()), steps)
@@ -147,7 +151,7 @@ class StatisticsCollector:
         return inputs[0].shape[0] if inputs else None
 
     def _reset(self, given: Statistics | None) -> None:
-        """Copy the weights of the model to the clone, and restore the seeds and the states."""
+        """Copy the weights of the model to the clone, and reset the states."""
         self._clone.set_weights(self.model.get_weights())
         for _, copy, _ in self.layers.values():
             for variable in copy.non_trainable_variables:
@@ -157,10 +161,25 @@ class StatisticsCollector:
         for path, statistics in (given.layers if given else {}).items():
             for variable, value in statistics.new_values(self.layers[path].copy):
                 variable.assign(value)
-        for seed, start in self._seeds:
-            seed.assign(start)
         for layer in self._stateful:
             layer.reset_state()
+
+    def _seed_noise(self, x: Nest) -> None:
+        """Set the seeds to a hash of the batch, and of its number among equal batches."""
+        if not self._seeds:
+            return
+        hashed = 0
+        for array in keras.tree.flatten(map_arrays(ops.convert_to_numpy, x)):
+            if array is not None:
+                is_strings = array.dtype == object
+                content = repr(array.tolist()).encode() if is_strings else array.tobytes()
+                hashed = zlib.crc32(content, hashed)
+        # The states of Keras' seed generators are the seed and the number of draws.
+        number = self._drawn[hashed]
+        self._drawn[hashed] += 1
+        for seed, start in self._seeds:
+            new = (int(start[0]) + hashed + number) % 2**31
+            seed.assign(np.array([new, start[1]], start.dtype))
 
     def _choose(self, paths: tuple[str, ...]) -> None:
         """Let only the layers of `paths` normalize with the statistics of the batch.
@@ -179,7 +198,9 @@ class StatisticsCollector:
             self._compiled[paths] = self._compile(paths)
         try:
             with local_statistics(collected=True):
-                moments = self._compiled[paths](map_arrays(ops.convert_to_tensor, x))
+                x = map_arrays(ops.convert_to_tensor, x)
+                self._seed_noise(x)
+                moments = self._compiled[paths](x)
         except Exception as error:
             # Layers raise exceptions of any class. Keep three lines of the exception's message,
             # without TensorFlow's list of graph nodes, which begins with a tab.

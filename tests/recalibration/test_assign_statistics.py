@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm import assign_statistics, collect_statistics
+from keras_norm import Statistics, assign_statistics, collect_statistics
 from keras_norm.recalibration.recalibrate import Recalibrator
 from tests.recalibration.models import X, model_of
 
@@ -38,11 +38,21 @@ def with_other_weights():
     return model, statistics
 
 
+def with_large_statistics():
+    """Return statistics that are finite in float64; the variance, 1e60, is not in float32."""
+    model = named()
+    parts = [np.full((2, 4), sign * 1e30, "float32") for sign in (-1.0, 1.0)]
+    return model, collect_statistics(model, parts)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
         (lambda: (named(), "a.npz"), TypeError, r"must be Statistics\. Received: 'a.npz'"),
         (lambda: (named(), collect_statistics(named(), X[:0])), ValueError, "no samples"),
+        (lambda: (named(), collect_statistics(named(), X[:1])), ValueError, "two unmasked"),
+        (lambda: (named(), Statistics({}, 1, "")), ValueError, "have no layers"),
+        (with_large_statistics, ValueError, "layer 'norm' are too large for float32"),
         (
             lambda: (named(3), collect_statistics(named(), X)),
             ValueError,
@@ -51,7 +61,7 @@ def with_other_weights():
         (changed(trainable=False), ValueError, "are frozen"),
         (with_other_weights, ValueError, "with other weights than those of model"),
     ],
-    ids=["type", "no samples", "other shape", "frozen", "other weights"],
+    ids=["type", "no samples", "one row", "no layers", "too large", "shape", "frozen", "weights"],
 )
 def test_statistics_that_do_not_fit_are_refused_and_nothing_is_assigned(make, error, message):
     model, statistics = make()

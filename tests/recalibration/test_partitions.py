@@ -8,6 +8,7 @@ import tensorflow as tf
 import keras_norm
 from keras_norm import assign_statistics, collect_statistics, merge_statistics
 from keras_norm.recalibration.statistics_collector import StatisticsCollector
+from tests.recalibration.models import model_of
 
 RNG = np.random.default_rng(0)
 ROWS, TIME = 9, 5
@@ -102,6 +103,28 @@ def test_statistics_do_not_depend_on_the_parts_and_batches(parallel, parts):
         projected = x @ np.asarray(layer.cell.kernel, "float64")
         for t in range(TIME):
             assert_moments(found[path], projected[UNMASKED[:, t], t], row=t)
+
+
+def test_a_single_sequence_counts_in_inner_functional_models():
+    """A norm behind another one still needs two sequences."""
+    norms = [keras_norm.TimestepBatchNormalization(TIME, dtype="float64") for _ in range(2)]
+    model = model_of(keras.Sequential([keras.Sequential(norms[:1]), norms[1]]), shape=(TIME, 3))
+    (found,) = collect_parts(model, [[np.arange(8), [8]]])
+    first, behind = found.layers.values()
+    np.testing.assert_array_equal(first.count, 9)
+    np.testing.assert_array_equal(behind.count, 8)
+
+
+def test_noise_does_not_depend_on_the_parts():
+    """Each batch has its own noise, also if a part has it twice."""
+    norm = keras_norm.BatchNormalization(dtype="float64")
+    model = masked_model(keras.layers.GaussianNoise(1.0, dtype="float64"), norm)
+    rows = [np.argsort(LENGTHS)[start::3] for start in range(3)]
+    whole, *parts, twice = collect_parts(model, [rows, rows[1:], rows[:1], [rows[0], rows[0]]])
+    (found,), (expected,) = (s.layers.values() for s in (merge_statistics(parts), whole))
+    np.testing.assert_allclose(found.variance, expected.variance, rtol=1e-12)
+    means = [s.layers[path].mean for s in (parts[1], twice) for path in s.layers]
+    assert np.abs(means[0] - means[1]).max() > 0.01
 
 
 def deep_layers(dtype):

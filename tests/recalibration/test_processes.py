@@ -1,6 +1,7 @@
 """Each process recalibrates with its rows, and all have the statistics of all rows."""
 
 import itertools
+import os
 import pathlib
 import re
 import sys
@@ -88,6 +89,11 @@ def recalibrated(place, x):
         )
     results["expected"] = np.append(statistics_of(alone), len(x) / BATCH)
     before = statistics_of(model)
+    frozen = build_model(place)
+    frozen.trainable = place.rank != len(place.addresses) - 1
+    with pytest.raises(ValueError, match="are frozen") as error:
+        keras_norm.recalibrate(frozen, x)
+    results["frozen"] = str(error.value)
     for name, part in (
         ("NaN", parts["halves"] * (np.nan if place.rank == len(place.addresses) - 1 else 1.0)),
         ("no rows", x[:0]),
@@ -112,4 +118,23 @@ def test_all_processes_have_the_statistics_of_all_rows(kind, tmp_path):
                 np.testing.assert_allclose(value, expected, rtol=1e-6, atol=1e-6)
         sender = "" if rank == last else f"Process {last} could not collect its statistics: "
         assert str(found["NaN"]).startswith(f"{sender}The statistics of layer 'timestep")
+        assert str(found["frozen"]).startswith(f"{sender}All batch normalizations of model")
         assert str(found["no rows"]).startswith("The data contain no samples")
+
+
+def lost(place, x):
+    """Recalibrate in process 0; process 1 ends."""
+    import keras_norm
+
+    model = build_model(place)
+    before = statistics_of(model)
+    if place.rank == 0:
+        with pytest.raises(RuntimeError, match="a process has ended, or did not call recalibrate"):
+            keras_norm.recalibrate(model, x)
+    np.testing.assert_array_equal(statistics_of(model), before)
+    os._exit(0)  # without waiting for the other process
+
+
+def test_a_process_that_ends_is_reported(tmp_path):
+    with processes.Group("torch", lost, tmp_path, x=X) as group:
+        group.wait_for_all(seconds=60.0)

@@ -9,8 +9,8 @@ import pytest
 
 import keras_norm
 from keras_norm import Statistics, collect_statistics, merge_statistics
-from keras_norm.recalibration.process_group import require_whole_weights
-from tests.recalibration.models import X, model_of
+from keras_norm.recalibration import process_group
+from tests.recalibration.models import X, assert_refused, model_of
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +93,8 @@ def changed_file(statistics, path, **changes):
     [
         ({"format": 2}, "has statistics in format 2. This version of keras_norm reads format 1"),
         ({"format": None}, "has statistics in format None"),
+        ({"format": [1, 1]}, r"has statistics in format \[1, 1\]"),
+        ({"batches": -3}, "has a negative number of batches"),
         ({"mean_0": None}, "is not a file of statistics, or is damaged: 'mean_0"),
         ({"mean_0": np.full(4, np.nan)}, "layer 'norm' has statistics that are NaN or infinite"),
         ({"mean_0": np.zeros(4, "float32")}, "layer 'norm' has arrays that are not float64"),
@@ -100,7 +102,18 @@ def changed_file(statistics, path, **changes):
         ({"count_0": np.array([-1.0])}, "layer 'norm' has a negative count or variance"),
         ({"mean_0": np.array([{}] * 4)}, "is damaged: Object arrays cannot be loaded"),
     ],
-    ids=["format", "none", "missing", "NaN", "dtype", "shape", "negative", "pickle"],
+    ids=[
+        "format",
+        "none",
+        "formats",
+        "batches",
+        "missing",
+        "NaN",
+        "dtype",
+        "shape",
+        "negative",
+        "pickle",
+    ],
 )
 def test_a_file_with_wrong_arrays_is_refused_in_one_line(statistics, tmp_path, changes, message):
     path = tmp_path / "part.npz"
@@ -127,9 +140,26 @@ def test_layers_must_be_batch_normalizations_of_the_model(model, layers):
         collect_statistics(model, X, layers=layers)
 
 
+def test_layers_may_be_a_generator(model):
+    found = collect_statistics(model, X, layers=(path for path in ["norm"]))
+    assert list(found.layers) == ["norm"]
+
+
+def test_a_group_that_lost_a_process_is_reported_in_one_line(monkeypatch):
+    def fail(*args):
+        raise ConnectionError("Connection closed by peer [127.0.0.1]:1\nException raised from")
+
+    monkeypatch.setattr(process_group, f"_gather_with_{keras.backend.backend()}", fail)
+    model = model_of(keras_norm.BatchNormalization())
+    message = (
+        r"a process has ended.*: Connection closed by peer \[127.0.0.1\]:1\. Restart.*changed\.$"
+    )
+    assert_refused(model, X, message, error=RuntimeError)
+
+
 def test_weights_that_are_spread_over_processes_are_refused():
     """Keras' ModelParallel creates such arrays of JAX on several processes."""
     value = types.SimpleNamespace(is_fully_replicated=False, is_fully_addressable=False)
     weight = types.SimpleNamespace(path="dense/kernel", value=value)
     with pytest.raises(ValueError, match=r"'dense/kernel' is spread over several processes\. Save"):
-        require_whole_weights(types.SimpleNamespace(weights=[weight]))
+        process_group.require_whole_weights(types.SimpleNamespace(weights=[weight]))
