@@ -97,9 +97,9 @@ class Recalibrator:
 
     `recalibrate` documents the arguments and the errors.
 
-    The noise has fixed seeds, so equal weights and data give equal statistics. The first call
-    creates the clone, so that the other processes of a group receive the error of a model that
-    cannot be cloned.
+    The seeds of the noise come from the data, so equal weights and data give equal statistics. The
+    first call creates the clone, so that the other processes of a group receive the error of a
+    model that cannot be cloned.
     """
 
     def __init__(self, model: keras.Model) -> None:
