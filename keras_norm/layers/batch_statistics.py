@@ -19,6 +19,7 @@ from keras_norm.ops.global_statistics import (
 from keras_norm.ops.moments import identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
 from keras_norm.ops.replicas import all_reduce, is_part_of_batch, sum_over_replicas, synchronizes
+from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.typing import Serializable, Tensor
 
 
@@ -166,14 +167,15 @@ class StatisticsNormalization(AffineNormalization):
         """Update the moving statistics with the statistics of all timesteps of a batch.
 
         Timestep t updates row t. All timesteps beyond the last row update the last row, with the
-        mean of their statistics.
+        mean of their statistics. Timesteps with fewer than two sequences update nothing.
 
         Args:
             batch: statistics (time, features); the count broadcasts to (time, features).
-            ghosts: whether the rows are ghost batches in place of timesteps. The mean of their
-                statistics then includes the ghost batches of all replicas.
+            ghosts: whether the rows are ghost batches, of any size, in place of timesteps. The mean
+                of their statistics then includes the ghost batches of all replicas.
         """
-        mean, variance, count = self.correct_bias(batch)
+        batch = self.correct_bias(batch if ghosts else batch.at_least(MIN_SEQUENCES))
+        mean, variance, count = batch
         count = ops.broadcast_to(count, (ops.shape(mean)[0], count.shape[1]))
         valid = count > 0
         sums = [self.sum_by_row(ops.cast(valid, mean.dtype))]

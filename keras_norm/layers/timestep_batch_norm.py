@@ -11,7 +11,7 @@ from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.leading_padding import count_leading_padding, roll_sequences
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import statistics_dtype
-from keras_norm.ops.replicas import is_collected, is_part_of_batch, require_equal_lengths
+from keras_norm.ops.replicas import is_part_of_batch, require_equal_lengths
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
 from keras_norm.typing import Shape, Tensor, TensorLike
 
@@ -164,8 +164,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         )
         if step is None:
             batch = BatchStatistics(*(s[0] for s in batch))
-            batch = self.merge_replicas(batch, per_timestep=True)
-            self.update_steps(batch if is_collected() else batch.at_least(MIN_SEQUENCES))
+            self.update_steps(self.merge_replicas(batch, per_timestep=True))
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)

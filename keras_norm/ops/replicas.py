@@ -45,14 +45,9 @@ def count_replicas() -> int:
     return count
 
 
-def is_collected() -> bool:
-    """Return whether statistics of this batch are merged with those of other batches later."""
-    return _is_collected.get()
-
-
 def is_part_of_batch() -> bool:
     """Return whether statistics of this batch are merged with those of replicas, or later."""
-    return is_collected() or count_replicas() > 1
+    return _is_collected.get() or count_replicas() > 1
 
 
 def is_in_loop() -> bool:

@@ -8,13 +8,7 @@ import keras
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.global_statistics import LOCAL_WARNING, BatchStatistics, global_statistics
-from keras_norm.ops.replicas import (
-    count_replicas,
-    is_collected,
-    local_statistics,
-    require_equal_lengths,
-)
-from keras_norm.ops.timestep_norm import MIN_SEQUENCES
+from keras_norm.ops.replicas import count_replicas, local_statistics, require_equal_lengths
 
 
 def update_slots(cell: keras.layers.Layer, statistics: Mapping[str, BatchStatistics]) -> None:
@@ -31,7 +25,7 @@ def update_slots(cell: keras.layers.Layer, statistics: Mapping[str, BatchStatist
     batches = [statistics[slot] for slot in local]
     merged = global_statistics(batches, name=cell.name, per_timestep=True)
     for slot, batch in {**statistics, **dict(zip(local, merged, strict=True))}.items():
-        layers[slot].update_steps(batch if is_collected() else batch.at_least(MIN_SEQUENCES))
+        layers[slot].update_steps(batch)
 
 
 def require_synchronizable(layer: keras.layers.RNN, time: int) -> None:
