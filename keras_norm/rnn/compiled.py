@@ -120,11 +120,11 @@ def run(
     if recurrence.learning:
         unmasked = ops.ones_like(x[:, :, :1]) if mask is None else constants["unmasked"]
         count = ops.sum(ops.cast(unmasked, dtype), axis=1)
-        norms = {slot.name: slot.norm for slot in recurrence.slots}
+        synchronized = {name for name in statistics if layers[name].synchronized}
+        total = all_reduce(count) if synchronized else count
         for name, moments in statistics.items():
             mean, variance = (ops.stop_gradient(moment[:, 0]) for moment in moments)
-            synchronized = getattr(norms[name], "synchronized", False)
-            n = all_reduce(count) if synchronized else count
+            n = total if name in synchronized else count
             batch[name] = BatchStatistics(mean, variance, n)
     return None if outputs is None else ops.swapaxes(outputs, 0, 1), last, batch
 
