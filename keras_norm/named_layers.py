@@ -1,13 +1,24 @@
 """List the nested layers of a model, or only its batch normalizations, with their paths."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import keras
 
 from keras_norm.keras_internals import sublayers
 
+# Function from a layer and one of its sublayers to the name of the sublayer in paths.
+NameOf: TypeAlias = Callable[[keras.layers.Layer, keras.layers.Layer], str]
 
-def named_layers(layer: keras.layers.Layer) -> Iterator[tuple[str, keras.layers.Layer]]:
+
+def is_functional(layer: object) -> bool:
+    """Return whether a layer is a functional model or a built Sequential model."""
+    return isinstance(layer, keras.Model) and getattr(layer, "inputs", None) is not None
+
+
+def named_layers(
+    layer: keras.layers.Layer, name_of: NameOf = lambda parent, child: str(child.name)
+) -> Iterator[tuple[str, keras.layers.Layer]]:
     """Iterate over all nested layers with their paths, such as "encoder/lstm/lstm_cell/state_norm".
 
     A layer that occurs twice is listed once. Layers that were never built are not listed: a cell's
@@ -15,6 +26,7 @@ def named_layers(layer: keras.layers.Layer) -> Iterator[tuple[str, keras.layers.
 
     Args:
         layer: a Keras model or layer.
+        name_of: called once for each nested layer.
 
     Yields:
         (path, layer) pairs, an outer layer before its inner layers.
@@ -25,9 +37,10 @@ def named_layers(layer: keras.layers.Layer) -> Iterator[tuple[str, keras.layers.
         for child in sublayers(layer):
             if id(child) not in seen:
                 seen.add(id(child))
+                path = prefix + name_of(layer, child)
                 if child.built:
-                    yield prefix + child.name, child
-                yield from walk(child, f"{prefix}{child.name}/")
+                    yield path, child
+                yield from walk(child, f"{path}/")
 
     yield from walk(layer, "")
 

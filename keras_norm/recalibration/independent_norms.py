@@ -5,7 +5,7 @@ from collections.abc import Collection
 import keras
 
 from keras_norm.keras_internals import nodes_in_order
-from keras_norm.named_layers import batch_norms
+from keras_norm.named_layers import batch_norms, is_functional
 from keras_norm.rnn.slots import KERNEL_SLOTS
 
 
@@ -22,7 +22,7 @@ def independent_norms(
         model: the model.
         norms: the batch normalizations that normalize with the statistics of the batch.
     """
-    if not _is_functional(model):
+    if not is_functional(model):
         return []
     learning = {id(norm) for norm in norms}
     dependent: set[int] = set()  # ids of tensors behind a norm
@@ -40,11 +40,7 @@ def independent_norms(
         is_wrapper = isinstance(layer, keras.layers.RNN | keras.layers.Bidirectional)
         own[id(layer)] = (
             independent_norms(layer, found)
-            if _is_functional(layer)
+            if is_functional(layer)
             else [n for n in found if n is layer or (is_wrapper and n.name in KERNEL_SLOTS)]
         )
     return [norm for layer, found in own.items() if layer not in behind for norm in found]
-
-
-def _is_functional(layer: object) -> bool:
-    return isinstance(layer, keras.Model) and getattr(layer, "inputs", None) is not None

@@ -2,12 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 
 import keras
 
-from keras_norm.keras_internals import sublayers
-from keras_norm.named_layers import is_batch_norm
+from keras_norm.named_layers import is_batch_norm, is_functional, named_layers
 from keras_norm.recalibration.process_group import require_whole_weights
 
 
@@ -42,31 +40,23 @@ def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
     return norms
 
 
-def stable_norms(model: keras.Model) -> Iterator[tuple[str, keras.layers.Layer]]:
-    """Iterate over the batch normalizations of a model with paths that a loaded model has too.
+def stable_norms(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
+    """List the batch normalizations of a model with paths that a loaded model has too.
 
     The order is that of `batch_norms`. A layer that code creates, such as the cell of a
     BatchNormLSTM, gets a new number from Keras in each loaded model: "batch_norm_lstm_cell_3". The
     path has the name without the number.
     """
-    seen: set[int] = set()
+    taken: Counter[tuple[int, str]] = Counter()
 
-    def walk(layer: keras.layers.Layer, prefix: str) -> Iterator[tuple[str, keras.layers.Layer]]:
+    def name_of(parent: keras.layers.Layer, child: keras.layers.Layer) -> str:
         # The config of a functional or Sequential model has the names of its layers.
-        has_names = isinstance(layer, keras.Model) and getattr(layer, "inputs", None) is not None
-        taken: Counter[str] = Counter()
-        for child in sublayers(layer):
-            if id(child) in seen:
-                continue
-            seen.add(id(child))
-            name = child.name if has_names else _without_number(child)
-            taken[name] += 1
-            path = prefix + (name if taken[name] == 1 else f"{name}_{taken[name] - 1}")
-            if child.built and is_batch_norm(child):
-                yield path, child
-            yield from walk(child, f"{path}/")
+        name = str(child.name) if is_functional(parent) else _without_number(child)
+        number = taken[id(parent), name]
+        taken[id(parent), name] += 1
+        return f"{name}_{number}" if number else name
 
-    return walk(model, "")
+    return [(path, layer) for path, layer in named_layers(model, name_of) if is_batch_norm(layer)]
 
 
 def _without_number(layer: keras.layers.Layer) -> str:
