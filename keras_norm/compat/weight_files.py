@@ -4,8 +4,7 @@ import os
 import pathlib
 from collections.abc import Callable
 
-import numpy as np
-
+from keras_norm.npz_files import read_npz
 from keras_norm.typing import Arrays
 
 SAVE_WITH_TORCH = "safetensors.torch.save_file(model.state_dict(), 'model.safetensors')"
@@ -76,15 +75,11 @@ def _read_safetensors(path: pathlib.Path) -> Arrays:
 
 
 def _read_npz(path: pathlib.Path) -> Arrays:
-    # A damaged .npz file raises one of many errors: of NumPy, of zipfile, of zlib.
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
-    except OSError:
-        raise
-    except Exception as error:
-        reason = str(error).rstrip(".")
+        with path.open("rb") as file:
+            return read_npz(file)
+    except ValueError as error:
         raise ValueError(
-            f"'{path}' is not a .npz file of arrays, or is damaged: {reason}. Write it with "
+            f"'{path}' is not a .npz file of arrays, or is damaged: {error}. Write it with "
             "numpy.savez, without objects."
         ) from error

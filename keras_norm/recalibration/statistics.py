@@ -4,16 +4,19 @@ import dataclasses
 import io
 import os
 import pathlib
-import zipfile
 from collections.abc import Mapping
 from typing import BinaryIO
 
 import numpy as np
 
+from keras_norm.npz_files import read_npz
 from keras_norm.recalibration.layer_moments import LayerMoments
 from keras_norm.typing import Arrays
 
 FORMAT = 1  # increase it when the arrays of the file change their meaning
+DAMAGED = (
+    "{name} is not a file of statistics, or is damaged: {reason}. Write it with Statistics.save."
+)
 FIELDS = [field.name for field in dataclasses.fields(LayerMoments)]
 
 
@@ -83,8 +86,11 @@ class Statistics:
     @classmethod
     def read(cls, file: BinaryIO, name: str) -> "Statistics":
         """Read statistics from an open .npz file; error messages contain the name."""
-        arrays = _read_arrays(file, name)
-        found = arrays["format"].tolist()
+        try:
+            arrays = read_npz(file)
+        except ValueError as error:
+            raise ValueError(DAMAGED.format(name=name, reason=error)) from error
+        found = arrays["format"].tolist() if "format" in arrays else None
         if found != FORMAT:
             raise ValueError(
                 f"{name} has statistics in format {found}. This version of keras_norm reads format "
@@ -103,33 +109,13 @@ class Statistics:
             }
             batches, weights = int(arrays["batches"]), str(arrays["weights"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{name} is not a file of statistics, or is damaged: {error}. Write it with "
-                "Statistics.save."
-            ) from error
+            raise ValueError(DAMAGED.format(name=name, reason=error)) from error
         for path, layer in layers.items():
             if problem := _find_problem(layer):
                 raise ValueError(f"{name} cannot be used: layer {path!r} has {problem}.")
         if batches < 0:
             raise ValueError(f"{name} cannot be used: it has a negative number of batches.")
         return cls(layers, batches, weights)
-
-
-def _read_arrays(file: BinaryIO, name: str) -> Arrays:
-    # A damaged .npz file raises one of many errors: of NumPy, of zipfile, of zlib.
-    try:
-        zipfile.ZipFile(file)  # raises an error if NumPy would read another kind of file
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as arrays:
-            return {"format": np.array(None), **{key: arrays[key] for key in arrays.files}}
-    except OSError:
-        raise
-    except Exception as error:
-        reason = str(error).rstrip(".")
-        raise ValueError(
-            f"{name} is not a file of statistics, or is damaged: {reason}. Write it with "
-            "Statistics.save."
-        ) from error
 
 
 def _find_problem(layer: LayerMoments) -> str:
