@@ -184,7 +184,7 @@ class LayerTimestep:
             # The counter of timesteps, the last state of a NormRNN, counts masked timesteps too,
             # from the first unmasked timestep on.
             counted = ops.logical_or(ops.reshape(unmasked, (-1,)), read_counter(old[-1]) > 0)
-            aligned = layer.cell.slots.align_sequences(training=False)
+            aligned = layer.cell.slots.needs_alignment(training=False)
             result[-1] = advance_counter(old[-1], counted) if aligned else new[-1]
         output = where_unmasked(unmasked, output, previous)
         return output, keras.tree.pack_sequence_as(before, result)

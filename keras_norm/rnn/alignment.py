@@ -19,7 +19,7 @@ def align_sequences(run: Run) -> Run:
 
         y = roll(run(roll(x, -n)), n)        n: masked timesteps before the first unmasked timestep
 
-    If `Slots.align_sequences` says so, each sequence enters the loop with its first unmasked
+    If `Slots.needs_alignment` is True, each sequence enters the loop with its first unmasked
     timestep first: iteration k of the loop is timestep k of every sequence. The n masked timesteps
     come last in the loop. They change no state, so the states and the outputs at unmasked timesteps
     do not depend on n. Sequences without a mask are not aligned.
@@ -35,7 +35,7 @@ def align_sequences(run: Run) -> Run:
         *args: Any,
         **kwargs: Any,
     ) -> Nest:
-        if mask is None or not cell.slots.align_sequences(training):
+        if mask is None or not cell.slots.needs_alignment(training):
             return run(cell, sequences, states, mask, training, *args, **kwargs)
         n = count_leading_padding(mask)
         sequences, mask = roll_sequences(sequences, -n), roll_sequences(mask, -n)

@@ -84,7 +84,7 @@ class Slots:
             issubclass(cls, StatisticsNormalization) for cls in classes
         )
 
-    def align_sequences(self, training: bool) -> bool:
+    def needs_alignment(self, training: bool) -> bool:
         """Return whether iteration k of the loop must be timestep k of every unpadded sequence.
 
         Statistics per timestep need it, unless they count leading padding. In training all batch
