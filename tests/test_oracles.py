@@ -1,4 +1,4 @@
-"""The oracles against numbers computed by hand, and against each other.
+"""Compare the oracles with numbers computed by hand, and with each other.
 
 tests/rnn/test_equations.py compares layers with the oracles of steps and sequences, and the same
 layers with those of Keras.

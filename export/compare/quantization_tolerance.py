@@ -22,7 +22,8 @@ from keras_norm.typing import Array
 # Values of `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
 # Precision of a file, a key of `keras_norm.export.compare.tolerance.TOLERANCES`, by the value of
-# `quantize`. "float64" stands for the precision of the Keras model: the coarser one counts.
+# `quantize`. The tolerance is that of the coarser precision: the file's or the Keras model's. So
+# "float64" means the precision of the Keras model.
 PRECISIONS: dict[str | None, str] = {
     None: "float64",
     "float16": "float16",

@@ -60,7 +60,7 @@ def test_plot_writes_the_figure(published, tmp_path):
     assert (tmp_path / "docs" / "benchmark.png").read_bytes().startswith(b"\x89PNG")
 
 
-# Three rounds, of which the first is slow for every variant.
+# Three rounds: for every variant, the first round takes twice as long.
 SECONDS = {"LN-LSTM": 0.03, "keras LSTM": 0.06, "keras LSTM, jit": 0.05, "GEMMs, rows x1": 0.025}
 STEPS = Measurement(
     "recurrent", "training", (1,), {name: [2 * s, s, s] for name, s in SECONDS.items()}
