@@ -94,6 +94,16 @@ def test_the_saved_file_has_the_weights_of_every_replica(group):
                 np.testing.assert_array_equal(keras.ops.convert_to_numpy(weight), copy)
 
 
+@pytest.mark.parametrize("name", training.EVALUATED)
+def test_a_group_evaluates_as_the_saved_file_in_one_process(group, name):
+    _, folder, results = group
+    (key,) = [key for key in results[0] if key.startswith("loss/") and key.endswith(f"/{name}")]
+    outputs = keras.saving.load_model(folder / f"{name}.keras").predict(X[:16], verbose=0)
+    expected = np.mean((outputs - Y[:16]) ** 2)
+    for result in results:
+        np.testing.assert_allclose(result[key], [expected], rtol=1e-5)
+
+
 # What a group cannot do ---------------------------------------------------------------------------
 
 

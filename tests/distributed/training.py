@@ -2,7 +2,8 @@
 
 `train` trains every model of `MODELS` on a few batches with SGD. It returns all weights after each
 batch, {"NAME/BATCH/PATH": (copies of this process, ...)}. Process 0 writes NAME.keras. A replica
-takes its rows of each batch, cut to its own longest sequence.
+takes its rows of each batch, cut to its own longest sequence. A group also evaluates the models of
+`EVALUATED` on 16 rows, {"loss/BATCH/NAME": mean squared error}.
 """
 
 import re
@@ -32,6 +33,8 @@ MODELS = {
     "synchronized lstm": lambda: keras_norm.BatchNormLSTM(UNITS, TIMESTEPS, synchronized=True),
     "synchronized gru": lambda: keras_norm.NormGRU(UNITS, BatchNorm(synchronized=True)),
 }
+
+EVALUATED = ("timestep", "lstm", "gru")
 
 
 def is_synchronized(name: str) -> bool:
@@ -84,6 +87,9 @@ def train(place: Place, x: np.ndarray, y: np.ndarray, sizes: np.ndarray) -> dict
                 found[f"{name}/{k}/" + re.sub(r"_\d+", "", path)] = value
             if place.rank == 0:
                 model.save(place.folder / f"{name}.keras")
+        if place.count > 1 and name in EVALUATED:
+            loss = EVALUATE[place.kind](place, model, x[:16], y[:16])
+            found[f"loss/{k}/{name}"] = np.reshape(loss, 1)
     return found
 
 
@@ -146,3 +152,45 @@ def with_jax(place, name, x, y, sizes):
         with distribution.scope():  # not while process 0 saves the model
             model.fit(x[rows], y[rows], batch_size=len(rows), shuffle=False, verbose=0)
         yield model, {w.path: keras.ops.convert_to_numpy(w)[None] for w in model.weights}
+
+
+# Mean squared error of all rows, in inference mode ------------------------------------------------
+
+
+def evaluate_mirrored(place, model, x, y):
+    with place.strategy.scope():
+        model.compile(loss="mse")
+    return model.evaluate(x, y, batch_size=8, verbose=0)
+
+
+def evaluate_multiworker(place, model, x, y):
+    x, y = place.shard(x), place.shard(y)
+
+    def loss():
+        return keras.ops.sum((model(x, training=False) - y) ** 2)
+
+    total = place.strategy.reduce("SUM", place.strategy.run(loss), axis=None)
+    return total / (place.count * len(x))
+
+
+def evaluate_jax(place, model, x, y):
+    with keras.distribution.DataParallel(auto_shard_dataset=False).scope():
+        return model.evaluate(place.shard(x), place.shard(y), batch_size=4, verbose=0)
+
+
+def evaluate_torch(place, model, x, y):
+    import torch
+
+    x, y = map(torch.tensor, (place.shard(x), place.shard(y)))
+    with torch.no_grad():
+        total = ((model(x, training=False) - y) ** 2).sum()
+    torch.distributed.all_reduce(total)
+    return total / (place.count * len(x))
+
+
+EVALUATE = {
+    "mirrored": evaluate_mirrored,
+    "multiworker": evaluate_multiworker,
+    "jax": evaluate_jax,
+    "torch": evaluate_torch,
+}
