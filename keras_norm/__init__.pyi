@@ -79,12 +79,16 @@ class NormGRU(keras.layers.RNN):
     acts after the norm, and there is one bias.
 
     With `norm=None` the layer equals `keras.layers.GRU`: it has two biases, or
-    `reset_after=False`.
+    `reset_after=False`. In a joint form it has one bias, and another equation than Keras.
 
     Args:
         units: size of the state and of the output.
         norm: a normalization layer, a dict from slots to layers, or None, as for
             `NormGRUCell`.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
+            norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
+            units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -105,8 +109,8 @@ class NormGRU(keras.layers.RNN):
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
-            a norm together with `reset_after=False`.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
+            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
 
     Example:
         >>> NormGRU(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -127,6 +131,7 @@ class NormGRU(keras.layers.RNN):
     kernel_initializer: keras.initializers.Initializer
     kernel_regularizer: keras.regularizers.Regularizer | None
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
+    norm_form: str
     recurrent_activation: Callable[..., Tensor]
     recurrent_constraint: keras.constraints.Constraint | None
     recurrent_dropout: float
@@ -164,6 +169,7 @@ class NormGRU(keras.layers.RNN):
         reset_after: bool = True,
         use_cudnn: bool | str = "auto",
         *,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -184,16 +190,16 @@ class NormLSTM(keras.layers.RNN):
     s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
     receives c, not state_norm(c).
 
-    With `norm=None` the layer equals `keras.layers.LSTM`.
+    With `norm=None` the layer equals `keras.layers.LSTM`, in every `norm_form`.
 
     Args:
         units: size of the state and of the output.
         norm: a normalization layer, a dict from slots to layers, or None, as for
             `NormLSTMCell`.
-        norm_form: "separate", as above, or "joint". In the joint form each gate is
-            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
-            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
-            the joint form.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
+            norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
+            `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
+            over all 4 * units together, `joint_norm`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
@@ -217,7 +223,7 @@ class NormLSTM(keras.layers.RNN):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or `normalize_carry` with the joint form.
+            unknown `norm_form`, or `normalize_carry` with a joint form.
 
     Example:
         >>> NormLSTM(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -276,8 +282,8 @@ class NormLSTM(keras.layers.RNN):
         unroll: bool = False,
         use_cudnn: bool | str = "auto",
         *,
-        norm_form: str = "separate",
         normalize_carry: bool = False,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -299,6 +305,8 @@ class NormSimpleRNN(keras.layers.RNN):
         units: size of the state and of the output.
         norm: a normalization layer, a dict from slots to layers, or None, as for
             `NormSimpleRNNCell`.
+        norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
+            `candidate_norm` with "joint", `joint_norm` with "joint_all".
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -319,7 +327,8 @@ class NormSimpleRNN(keras.layers.RNN):
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, or a norm over an axis other than the last.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            an unknown `norm_form`.
 
     Example:
         >>> NormSimpleRNN(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -327,7 +336,7 @@ class NormSimpleRNN(keras.layers.RNN):
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
-        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+        gates. Eq. 4, in section 3.1, is the joint form.
     """
 
     activation: Callable[..., Tensor]
@@ -340,6 +349,7 @@ class NormSimpleRNN(keras.layers.RNN):
     kernel_initializer: keras.initializers.Initializer
     kernel_regularizer: keras.regularizers.Regularizer | None
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
+    norm_form: str
     recurrent_constraint: keras.constraints.Constraint | None
     recurrent_dropout: float
     recurrent_initializer: keras.initializers.Initializer
@@ -372,6 +382,7 @@ class NormSimpleRNN(keras.layers.RNN):
         unroll: bool = False,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -789,6 +800,10 @@ class BatchNormGRU(NormGRU):
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
+            norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
+            units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -859,6 +874,7 @@ class BatchNormGRU(NormGRU):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -904,10 +920,10 @@ class BatchNormLSTM(NormLSTM):
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
-        norm_form: "separate", as above, or "joint". In the joint form each gate is
-            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
-            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
-            the joint form.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
+            norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
+            `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
+            over all 4 * units together, `joint_norm`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
@@ -980,8 +996,8 @@ class BatchNormLSTM(NormLSTM):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
-        norm_form: str = "separate",
         normalize_carry: bool = False,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1022,6 +1038,8 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
+        norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
+            `candidate_norm` with "joint", `joint_norm` with "joint_all".
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1089,6 +1107,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1115,6 +1134,10 @@ class LayerNormGRU(NormGRU):
     Args:
         units: size of the state and of the output.
         epsilon: number that the norms add to the variance.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
+            norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
+            units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1175,6 +1198,7 @@ class LayerNormGRU(NormGRU):
         use_cudnn: bool | str = "auto",
         *,
         epsilon: float = 1e-05,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1200,10 +1224,10 @@ class LayerNormLSTM(NormLSTM):
     Args:
         units: size of the state and of the output.
         epsilon: number that the norms add to the variance.
-        norm_form: "separate", as above, or "joint". In the joint form each gate is
-            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
-            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
-            the joint form.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
+            norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
+            `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
+            over all 4 * units together, `joint_norm`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
@@ -1265,8 +1289,8 @@ class LayerNormLSTM(NormLSTM):
         use_cudnn: bool | str = "auto",
         *,
         epsilon: float = 1e-05,
-        norm_form: str = "separate",
         normalize_carry: bool = False,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1287,6 +1311,8 @@ class LayerNormSimpleRNN(NormSimpleRNN):
     Args:
         units: size of the state and of the output.
         epsilon: number that the norms add to the variance.
+        norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
+            `candidate_norm` with "joint", `joint_norm` with "joint_all".
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1315,7 +1341,7 @@ class LayerNormSimpleRNN(NormSimpleRNN):
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
-        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+        gates. Eq. 4, in section 3.1, is the joint form.
     """
 
     epsilon: float
@@ -1344,6 +1370,7 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
+        norm_form: str = "separate",
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1366,13 +1393,17 @@ class NormGRUCell(keras.layers.GRUCell):
     acts after the norm, and there is one bias.
 
     With `norm=None` the cell equals `keras.layers.GRUCell`: it has two biases, or
-    `reset_after=False`.
+    `reset_after=False`. In a joint form it has one bias, and another equation than Keras.
 
     Args:
         units: size of h.
         norm: a normalization layer, copied into each slot (`kernel_norm`, `recurrent_norm`,
             `kernel_candidate_norm` and `recurrent_candidate_norm`); a dict from slots to layers; or
             None. A slot that is missing from the dict has no norm.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
+            norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
+            units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1388,8 +1419,8 @@ class NormGRUCell(keras.layers.GRUCell):
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
-            a norm together with `reset_after=False`.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
+            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
 
     Example:
         >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -1401,6 +1432,7 @@ class NormGRUCell(keras.layers.GRUCell):
     """
 
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
+    norm_form: str
     def __init__(
         self,
         units: int,
@@ -1422,6 +1454,7 @@ class NormGRUCell(keras.layers.GRUCell):
         reset_after: bool = True,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1441,17 +1474,17 @@ class NormLSTMCell(keras.layers.LSTMCell):
     s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
     receives c, not state_norm(c).
 
-    With `norm=None` the cell equals `keras.layers.LSTMCell`.
+    With `norm=None` the cell equals `keras.layers.LSTMCell`, in every `norm_form`.
 
     Args:
         units: size of h and c.
         norm: a normalization layer, copied into each slot (`kernel_norm`, `recurrent_norm` and
             `state_norm`); a dict from slots to layers; or None. A slot that is missing from the
             dict has no norm.
-        norm_form: "separate", as above, or "joint". In the joint form each gate is
-            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
-            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
-            the joint form.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
+            norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
+            `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
+            over all 4 * units together, `joint_norm`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
@@ -1472,7 +1505,7 @@ class NormLSTMCell(keras.layers.LSTMCell):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or `normalize_carry` with the joint form.
+            unknown `norm_form`, or `normalize_carry` with a joint form.
 
     Example:
         >>> cell = NormLSTMCell(8, norm=RMSNormalization())
@@ -1507,8 +1540,8 @@ class NormLSTMCell(keras.layers.LSTMCell):
         recurrent_dropout: float = 0.0,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
-        norm_form: str = "separate",
         normalize_carry: bool = False,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1529,6 +1562,8 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
         units: size of h.
         norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`); a
             dict from slots to layers; or None. A slot that is missing from the dict has no norm.
+        norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
+            `candidate_norm` with "joint", `joint_norm` with "joint_all".
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -1544,7 +1579,8 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, or a norm over an axis other than the last.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            an unknown `norm_form`.
 
     Example:
         >>> keras.layers.RNN(NormSimpleRNNCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -1552,10 +1588,11 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
-        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+        gates. Eq. 4, in section 3.1, is the joint form.
     """
 
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
+    norm_form: str
     def __init__(
         self,
         units: int,
@@ -1575,6 +1612,7 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
         recurrent_dropout: float = 0.0,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1619,6 +1657,10 @@ class BatchNormGRUCell(NormGRUCell):
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
+            norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
+            units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1681,6 +1723,7 @@ class BatchNormGRUCell(NormGRUCell):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1725,10 +1768,10 @@ class BatchNormLSTMCell(NormLSTMCell):
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
-        norm_form: "separate", as above, or "joint". In the joint form each gate is
-            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
-            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
-            the joint form.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
+            norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
+            `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
+            over all 4 * units together, `joint_norm`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
@@ -1794,8 +1837,8 @@ class BatchNormLSTMCell(NormLSTMCell):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
-        norm_form: str = "separate",
         normalize_carry: bool = False,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1835,6 +1878,8 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         synchronized: whether the replicas of a distributed step normalize with the statistics of
             the global batch. The moving statistics are those of the global batch with both values.
             TensorFlow does not support it, and JAX always does it.
+        norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
+            `candidate_norm` with "joint", `joint_norm` with "joint_all".
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -1893,6 +1938,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1917,6 +1963,10 @@ class LayerNormGRUCell(NormGRUCell):
     Args:
         units: size of h.
         epsilon: number that the norms add to the variance.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
+            norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
+            units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1969,6 +2019,7 @@ class LayerNormGRUCell(NormGRUCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1993,10 +2044,10 @@ class LayerNormLSTMCell(NormLSTMCell):
     Args:
         units: size of h and c.
         epsilon: number that the norms add to the variance.
-        norm_form: "separate", as above, or "joint". In the joint form each gate is
-            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
-            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
-            the joint form.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
+            norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
+            `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
+            over all 4 * units together, `joint_norm`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
@@ -2051,8 +2102,8 @@ class LayerNormLSTMCell(NormLSTMCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
-        norm_form: str = "separate",
         normalize_carry: bool = False,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -2072,6 +2123,8 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
     Args:
         units: size of h.
         epsilon: number that the norms add to the variance.
+        norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
+            `candidate_norm` with "joint", `joint_norm` with "joint_all".
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -2095,7 +2148,7 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
-        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+        gates. Eq. 4, in section 3.1, is the joint form.
     """
 
     epsilon: float
@@ -2120,6 +2173,7 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
+        norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,

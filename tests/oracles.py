@@ -325,8 +325,10 @@ def in_order(y, order):
 # Recurrent steps --------------------------------------------------------------------------------
 
 # The norms of an LSTM in the joint form, by gate, and the norms of all cells.
-SLOTS = ("input_norm", "forget_norm", "cell_norm", "output_norm", "kernel_norm", "recurrent_norm")
-SLOTS += ("state_norm", "kernel_candidate_norm", "recurrent_candidate_norm")
+SLOTS = ("input_norm", "forget_norm", "cell_norm", "output_norm", "update_norm", "reset_norm")
+SLOTS += ("candidate_norm", "joint_norm", "kernel_norm", "recurrent_norm", "state_norm")
+SLOTS += ("kernel_candidate_norm", "recurrent_candidate_norm")
+GATES = {4: SLOTS[:4], 3: SLOTS[4:7], 1: SLOTS[6:7]}
 
 
 def sigmoid(z):
@@ -338,6 +340,14 @@ def _identity(z):
     return z
 
 
+def joint_norms(z, gates, norm_form, norm):
+    """Apply the norm of each gate to its columns of z ("joint"), or joint_norm to all of them."""
+    if norm_form == "joint_all":
+        return norm["joint_norm"](z)
+    columns = zip(GATES[gates], np.split(z, gates, axis=-1), strict=True)
+    return np.concatenate([norm[slot](column) for slot, column in columns], axis=-1)
+
+
 def lstm_step(
     x, states, kernel, recurrent, bias=None, norm_form="separate", normalize_carry=False, **norms
 ):
@@ -347,16 +357,13 @@ def lstm_step(
     c' = s(f) c + s(i) tanh(g);  h' = s(o) tanh(state_norm(c')).
 
     `norms` are functions of an array, by slot. With `normalize_carry`, state_norm(c') is carried in
-    place of c', as in TensorFlow Addons. The `norm_form` "joint" has one norm for each gate
-    (input_norm, forget_norm, cell_norm, output_norm) of W_g x + U_g h without the bias, and no norm
-    of c'. Returns h', [h', c'].
+    place of c', as in TensorFlow Addons. The joint forms have norms of x W + h U without the bias,
+    and no norm of c'. Returns h', [h', c'].
     """
     (h, c), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
     bias = np.zeros(np.shape(kernel)[1]) if bias is None else bias
-    if norm_form == "joint":
-        gates = np.split(x @ kernel + h @ recurrent, 4, axis=-1)
-        gates = [norm[slot](gate) for slot, gate in zip(SLOTS, gates, strict=False)]
-        z = np.concatenate(gates, axis=-1)
+    if norm_form != "separate":
+        z = joint_norms(x @ kernel + h @ recurrent, 4, norm_form, norm)
     else:
         z = norm["kernel_norm"](x @ kernel) + norm["recurrent_norm"](h @ recurrent)
     i, f, g, o = np.split(z + bias, 4, axis=-1)
@@ -366,7 +373,16 @@ def lstm_step(
     return h, [h, normalized if normalize_carry else c]
 
 
-def gru_step(x, states, kernel, recurrent_kernel, bias=None, reset_after=True, **norms):
+def gru_step(
+    x,
+    states,
+    kernel,
+    recurrent_kernel,
+    bias=None,
+    reset_after=True,
+    norm_form="separate",
+    **norms,
+):
     """Run one GRU step, Cho et al. eq. 5-8, in Keras' order: h' = z h + (1 - z) candidate.
 
     Without norms, the candidate is that of Keras. With `reset_after` it is
@@ -375,10 +391,18 @@ def gru_step(x, states, kernel, recurrent_kernel, bias=None, reset_after=True, *
 
     With a norm, the equations are those of Ba et al., supplement, for any `reset_after`. The four
     norms are over (z, r) and over the candidate, for x and for h. The candidate is
-    tanh(LN(W x) + r LN(U h) + b), with a bias (3 units,). Returns h', [h'].
+    tanh(LN(W x) + r LN(U h) + b), with a bias (3 units,).
+
+    In the joint forms, z, r, n = norms of x W + h U + b, and the candidate is tanh(s(r) n), as in
+    Hafner et al. 2021 (DreamerV2). Returns h', [h'].
     """
     (h,), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
     units = h.shape[-1]
+    if norm_form != "separate":
+        gates = joint_norms(x @ kernel + h @ recurrent_kernel, 3, norm_form, norm)
+        z, r, n = np.split(gates + (0 if bias is None else bias), 3, axis=-1)
+        h = sigmoid(z) * h + (1 - sigmoid(z)) * np.tanh(sigmoid(r) * n)
+        return h, [h]
     x_bias, h_bias = np.zeros((2, 3 * units))
     if bias is not None:
         x_bias, h_bias = bias if np.ndim(bias) == 2 else (bias, h_bias)
@@ -395,13 +419,17 @@ def gru_step(x, states, kernel, recurrent_kernel, bias=None, reset_after=True, *
     return h, [h]
 
 
-def simple_rnn_step(x, states, kernel, recurrent_kernel, bias=None, **norms):
+def simple_rnn_step(x, states, kernel, recurrent_kernel, bias=None, norm_form="separate", **norms):
     """Run one step of a simple RNN, Ba et al. eq. 4: h' = tanh(norm(x W) + norm(h U) + b).
 
-    The shapes are those of `lstm_step`, with `units` in place of `4 units`. Returns h', [h'].
+    The joint forms are h' = tanh(norm(x W + h U) + b). The shapes are those of `lstm_step`, with
+    `units` in place of `4 units`. Returns h', [h'].
     """
     (h,), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
-    z = norm["kernel_norm"](x @ kernel) + norm["recurrent_norm"](h @ recurrent_kernel)
+    if norm_form != "separate":
+        z = joint_norms(x @ kernel + h @ recurrent_kernel, 1, norm_form, norm)
+    else:
+        z = norm["kernel_norm"](x @ kernel) + norm["recurrent_norm"](h @ recurrent_kernel)
     h = np.tanh(z if bias is None else z + bias)
     return h, [h]
 

@@ -1,7 +1,7 @@
 """Base class of the normalized recurrent cells."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import keras
@@ -11,7 +11,7 @@ from keras.activations import sigmoid, tanh
 from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import is_int
 from keras_norm.rnn.candidate_normal import CandidateNormal
-from keras_norm.rnn.core.operations import project, side_by_side, split_columns
+from keras_norm.rnn.core.operations import Zero, project, side_by_side, split_columns
 from keras_norm.rnn.core.recurrence import (
     GATE,
     Activate,
@@ -23,47 +23,37 @@ from keras_norm.rnn.core.recurrence import (
     Weights,
 )
 from keras_norm.rnn.file_weights import FileWeights
+from keras_norm.rnn.norm_form import JOINT_SLOT, NormForm
 from keras_norm.rnn.orthogonal_weights import OrthogonalWeights
 from keras_norm.rnn.slot_statistics import statistics_of_cell
-from keras_norm.rnn.slots import (
-    KERNEL_SLOTS,
-    RECURRENT_SLOTS,
-    NormArgument,
-    Slots,
-    call_layer,
-    deserialize_norm,
-)
+from keras_norm.rnn.slots import NormArgument, Slots, call_layer, deserialize_norm
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 
 
-class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
+class NormCell(NormForm, FileWeights, OrthogonalWeights, DeclaredArguments):
     """Mixin that adds normalization to a Keras cell; list it before the Keras cell in the bases.
 
-    The Keras cell provides its arguments, weights and dropout. A subclass has `SLOTS`, and its
-    equation is `forward_step`. A step has two halves. `project_inputs` computes the part without
-    the state, for all timesteps at once in a sequence layer, and `step` computes the rest.
+    The Keras cell provides its arguments, weights and dropout. A subclass has the attributes of
+    `NormForm`, and its equation is `forward_step`. A step has two halves. `project_inputs` computes
+    the part without the state, for all timesteps at once in a sequence layer, and `step` computes
+    the rest.
 
     Args:
         units: size of the state.
         norm: None, a template layer for every slot, or a dict from slots to templates.
         *args: further arguments of the Keras cell.
-        slots: the slots, if they are not `SLOTS`.
+        norm_form: "separate", "joint" or "joint_all"; see `NormForm`.
         **kwargs: arguments of the Keras cell. `bias_initializer` defaults to `CandidateNormal()` if
             a slot has a per-sample norm, else to zeros. With `use_bias=False`, `CandidateNormal()`
             initializes the beta of the kernel norm. If the kernel norm has no beta, the cell has a
             bias in spite of `use_bias=False`.
 
     Attributes:
-        SLOTS: width of each slot in multiples of `units`, in the order of the slots' weights.
-        ADDED_SLOTS: the slots whose output `forward_step` only adds to x W plus the bias.
         CANDIDATE: index of the candidate gate in a list of all gates.
     """
 
-    HIDDEN: ClassVar = ("slots",)
     DEFAULTS: ClassVar = {"bias_initializer": None}
-    SLOTS: ClassVar[Mapping[str, int]]
-    ADDED_SLOTS: ClassVar[tuple[str, ...]] = KERNEL_SLOTS
     CANDIDATE: ClassVar = -1
     is_restored = False
     state_size: int | list[int]
@@ -74,13 +64,15 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
         units: int,
         norm: NormArgument = None,
         *args: Any,
-        slots: Mapping[str, int] | None = None,
+        norm_form: str = "separate",
         **kwargs: Any,
     ) -> None:
         if not is_int(units) or units < 1:
             raise ValueError(f"units must be a positive integer. Received: units={units!r}.")
         super().__init__(units, *args, **kwargs)
-        self.slots = Slots(norm, {slot: n * units for slot, n in (slots or self.SLOTS).items()})
+        self.norm_form = norm_form
+        sizes = self.slot_sizes(norm_form)
+        self.slots = Slots(norm, {slot: n * units for slot, n in sizes.items()})
         self.recurrent_state_sizes = keras.tree.flatten(self.state_size)
         if self.slots.count_steps:
             self.state_size = [*self.recurrent_state_sizes, COUNTER_DIGITS]
@@ -116,22 +108,6 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
         """Return the norm layers by slot, such as "kernel_norm", without slots that have none."""
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
-    def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the slots of x W and of h U with their widths; "" for columns without a slot."""
-        widths = self.slots.widths
-        sides = (KERNEL_SLOTS, self.kernel), (RECURRENT_SLOTS, self.recurrent_kernel)
-        of_x, of_h = (
-            {slot: widths[slot] for slot in slots if slot in widths} or {"": kernel.shape[1]}
-            for slots, kernel in sides
-        )
-        return of_x, of_h
-
-    def added_slots(self) -> tuple[str, ...]:
-        """Return `ADDED_SLOTS` of the class with `forward_step`: their betas join the bias."""
-        owner = next(cls for cls in type(self).__mro__ if "forward_step" in vars(cls))
-        slots: tuple[str, ...] = vars(owner).get("ADDED_SLOTS", NormCell.ADDED_SLOTS)
-        return slots
-
     def step_weights(self) -> Weights:
         """Return the weights that `project_inputs` and `step` use."""
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
@@ -141,6 +117,8 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
     ) -> Tensor:
         """Compute the part of a step that depends only on the inputs: W x, its norm and the bias.
 
+        In a joint form it is W x.
+
         Args:
             weights: weights of `step_weights`, possibly centered or cast.
             inputs: (batch, features), or (time, batch, features) for all timesteps at once.
@@ -148,6 +126,8 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
             norm: function (slot, tensor) -> tensor that applies the norm of a slot.
         """
         x = project(inputs, weights.kernel, dropout)
+        if self.joint_slots():
+            return x
         slots, _ = self.kernel_slots()
         if slots.keys() & self.slots.templates:
             groups = zip(slots, split_columns(x, [*slots.values()]), strict=True)
@@ -164,14 +144,20 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
             x: result of `project_inputs` for this timestep.
             states: the states before the step.
             dropout: dropout masks of the first state: none, one, or one per gate.
-            norm: as for `project_inputs`.
+            norm: as for `project_inputs`. In a joint form, `JOINT_SLOT` has all columns.
         """
         u = project(states[0], weights.recurrent_kernel, dropout)
-        u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
-        of_x, of_h = self.kernel_slots()
-        groups = zip(of_h, split_columns(u, [*of_h.values()]), strict=True)
-        us = [norm(slot, group) for slot, group in groups]
-        xs = split_columns(x, [*of_x.values()])
+        if self.joint_slots():
+            z = norm(JOINT_SLOT, x + u)
+            z = z if weights.bias is None else z + weights.bias
+            us = split_columns(z, [*self.groups()])
+            xs: Tensors = [Zero()] * len(us)
+        else:
+            u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
+            of_x, of_h = self.kernel_slots()
+            groups = zip(of_h, split_columns(u, [*of_h.values()]), strict=True)
+            us = [norm(slot, group) for slot, group in groups]
+            xs = split_columns(x, [*of_x.values()])
         return self.forward_step(xs, us, states, weights.cell, self.activate, norm).states
 
     @staticmethod
@@ -284,7 +270,7 @@ class NormCell(FileWeights, OrthogonalWeights, DeclaredArguments):
         weights = self.step_weights()
         with statistics_of_cell(self, training):
             x = self.project_inputs(weights, inputs, input_masks, norm)
-            new = self.step(weights, x, given, recurrent_masks, norm)
+            new = self.step(weights, x, given, recurrent_masks, self.by_gate(norm))
         if counter is not None:
             new = [*new, advance_counter(counter)]
         return new[0], new if isinstance(states, list | tuple) else new[0]

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 from collections import ChainMap
+from collections.abc import Iterable
 from types import ModuleType
 
 import keras
@@ -10,6 +11,7 @@ from keras import ops
 
 from keras_norm.keras_internals import operations_are_watched
 from keras_norm.ops.global_statistics import BatchStatistics
+from keras_norm.ops.grouped_norm import group_norms
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.replicas import all_reduce
 from keras_norm.ops.sample_norm import SampleNorm
@@ -19,6 +21,7 @@ from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import apply_masks, fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree, step_norm
 from keras_norm.rnn.loop import Results, Statistics
+from keras_norm.rnn.norm_form import JOINT_SLOT
 from keras_norm.typing import Tensor, Tensors
 
 # Backends with a custom gradient.
@@ -52,9 +55,11 @@ def recurrence_of(
     norms = {slot: step_norm(layer, training) for slot, layer in cell.slot_layers().items()}
     if not all(map(_is_supported, norms.values())):
         return None
-    of_kernels = cell.kernel_slots()
+    of_kernels, joint = cell.kernel_slots(), cell.joint_slots()
     inner = {slot: n for slot, n in cell.slots.widths.items() if slot not in ChainMap(*of_kernels)}
     masks = tuple(map(len, dropout_masks))
+    if joint:
+        of_kernels = {"": sum(joint.values())}, {"": sum(joint.values())}
 
     def describe(slots: dict[str, int], center_kernel: bool) -> tuple[Slot, ...]:
         described = []
@@ -71,7 +76,10 @@ def recurrence_of(
     kernel, recurrent = (
         describe(slots, _centers_kernel(n)) for slots, n in zip(of_kernels, masks, strict=True)
     )
-    return Recurrence(type(cell), kernel, recurrent, describe(inner, False), *masks)
+    centers_both = all(map(_centers_kernel, _masks_of_kernels(cell, *masks)))
+    of_gates = _group_gates(describe(joint, centers_both), cell)
+    of_cell = kernel, recurrent, describe(inner, False), of_gates, cell.groups()
+    return Recurrence(type(cell), *of_cell, *masks)
 
 
 @align_sequences
@@ -129,6 +137,18 @@ def run(
     return None if outputs is None else ops.swapaxes(outputs, 0, 1), last, batch
 
 
+def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
+    """Return one slot of all gates of a joint form, if they have equal norms, else `gates`.
+
+    On PyTorch the gates keep their norms, because LayerNorm is one operation there.
+    """
+    grouped = group_norms([gate.norm for gate in gates]) if gates else None
+    gammas = {cell.slot_layers()[gate.name].gamma is None for gate in gates} if grouped else set()
+    if len(gammas) != 1 or keras.backend.backend() == "torch":
+        return gates
+    return (Slot(JOINT_SLOT, sum(gate.width for gate in gates), grouped),)
+
+
 def load_adapter() -> ModuleType:
     """Import the custom gradient of the current backend."""
     return importlib.import_module(f"keras_norm.rnn.core.{keras.backend.backend()}_gradient")
@@ -136,31 +156,40 @@ def load_adapter() -> ModuleType:
 
 def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
     """Collect the weights of a recurrence: kernels centered, and betas added to the bias."""
-    layers = cell.slot_layers()
+    layers, of_kernels = cell.slot_layers(), cell.kernel_slots()
 
-    def weights_named(name: str, slots: tuple[Slot, ...]) -> dict[str, Tensor]:
-        found = {slot.name: getattr(layers.get(slot.name), name, None) for slot in slots}
+    def weights_named(name: str, slots: Iterable[str]) -> dict[str, Tensor]:
+        found = {slot: getattr(layers.get(slot), name, None) for slot in slots}
         return {slot: ops.cast(w, dtype) for slot, w in found.items() if w is not None}
 
+    masks = _masks_of_kernels(cell, recurrence.input_masks, recurrence.recurrent_masks)
+    norms = {slot: layer.step_norm(False) for slot, layer in layers.items()}
     centered = [
-        slot.name
-        for slots, masks in (
-            (recurrence.kernel, recurrence.input_masks),
-            (recurrence.recurrent, recurrence.recurrent_masks),
-        )
+        slot
+        for slots, n in zip(of_kernels, masks, strict=True)
         for slot in slots
-        if isinstance(slot.norm, SampleNorm) and _centers_kernel(masks)
-        if layers[slot.name].step_norm(False).center
+        if isinstance(norms.get(slot), SampleNorm) and norms[slot].center and _centers_kernel(n)
     ]
-    betas = weights_named("beta", recurrence.kernel + recurrence.recurrent)
+    betas = weights_named("beta", ChainMap(*of_kernels))
     given, added = cell.step_weights().cast(dtype), cell.added_slots()
-    folded = fold_weights(given, cell.kernel_slots(), centered, betas, added)
+    folded = fold_weights(given, of_kernels, centered, betas, added)
+    gamma = weights_named("gamma", layers)
+    if len(cell.joint_slots()) > len(recurrence.joint) and gamma:
+        gamma = {JOINT_SLOT: ops.concatenate([gamma[slot] for slot in cell.joint_slots()])}
     weights = {
         **folded._asdict(),
-        "gamma": weights_named("gamma", recurrence.slots),
-        "beta": weights_named("beta", recurrence.inner),
+        "gamma": gamma,
+        "beta": weights_named("beta", [slot.name for slot in recurrence.inner]),
     }
     return {name: w for name, w in weights.items() if w is not None}
+
+
+def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
+    """Return the numbers of dropout masks that decide whether W and U are centered.
+
+    In a joint form, a norm is of both products, so the larger number decides.
+    """
+    return (max(masks),) * len(masks) if cell.joint_slots() else masks
 
 
 def _centers_kernel(masks: int) -> bool:

@@ -37,13 +37,17 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     acts after the norm, and there is one bias.
 
     With `norm=None` the cell equals `keras.layers.GRUCell`: it has two biases, or
-    `reset_after=False`.
+    `reset_after=False`. In a joint form it has one bias, and another equation than Keras.
 
     Args:
         units: size of h.
         norm: a normalization layer, copied into each slot (`kernel_norm`, `recurrent_norm`,
             `kernel_candidate_norm` and `recurrent_candidate_norm`); a dict from slots to layers; or
             None. A slot that is missing from the dict has no norm.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
+            norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
+            units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -59,8 +63,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
-            a norm together with `reset_after=False`.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
+            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
 
     Example:
         >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -72,6 +76,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     """
 
     reset_after: bool
+    GATES: ClassVar = ("update", "reset", "candidate")
     ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
     SLOTS: ClassVar = {
         "kernel_norm": 2,
@@ -82,12 +87,17 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 
     def __init__(self, units: int, norm: NormArgument = None, *args: Any, **kwargs: Any) -> None:
         super().__init__(units, norm, *args, **kwargs)
-        if self.norm is not None and not self.reset_after:
+        if not (self.has_keras_equation() or self.reset_after):
             raise ValueError(
                 "A GRU with a norm needs reset_after=True: its reset gate acts after the norm (Ba "
-                "et al. 2016, supplement). Received: reset_after=False. Leave reset_after at True, "
-                "or use NormGRU with norm=None."
+                "et al. 2016, supplement). Received: reset_after=False, and "
+                f"norm_form={self.norm_form!r}. Leave reset_after at True, or use NormGRU with "
+                "norm=None."
             )
+
+    def has_keras_equation(self) -> bool:
+        """Return whether the cell computes the equation of Keras' cell."""
+        return self.norm is None and self.norm_form == "separate"
 
     def build(self, input_shape: Shape) -> None:
         """Create the weights of the cell; a cell with norms has one bias in place of Keras' two.
@@ -96,7 +106,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         """
         # Keras' `build` creates two biases if `reset_after` is True, and uses `reset_after` for
         # nothing else. So set it to False during the `build` of a cell with norms.
-        reset_after, self.reset_after = self.reset_after, self.reset_after and self.norm is None
+        reset_after = self.reset_after
+        self.reset_after = reset_after and self.has_keras_equation()
         try:
             super().build(input_shape)
         finally:

@@ -20,6 +20,7 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.global_statistics import BatchStatistics
+from keras_norm.ops.grouped_norm import group_norms
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
@@ -28,6 +29,7 @@ from keras_norm.rnn.alignment import align_sequences
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Weights, step_norm
+from keras_norm.rnn.norm_form import JOINT_SLOT
 from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer
 from keras_norm.typing import Tensor, Tensors
 
@@ -181,7 +183,8 @@ def run(
             y, batch[slot] = layers[slot].normalize(x, unmasked_now, *now[slot])
             return y
 
-        new = cell.step(weights, x, states, recurrent_masks, norm)
+        norm_columns = norm if JOINT_SLOT in layers else cell.by_gate(norm)
+        new = cell.step(weights, x, states, recurrent_masks, norm_columns)
         if unmasked_now is not None:
             new = [ops.where(unmasked_now, n, o) for n, o in zip(new, states, strict=True)]
         return new, [*new[:return_sequences], *(s for slot in training_slots for s in batch[slot])]
@@ -212,11 +215,11 @@ def _prepare(
     """Return the weights of a step, folded before the loop, and the norm of each slot.
 
     The kernels of LayerNorms are centered if `center` is True. Betas are added to the bias if the
-    cell has a bias.
+    cell has a bias. The norms of the gates of a joint form become one, if they are equal.
     """
     layers = {s: _convert(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
     of_kernels, added = ChainMap(*cell.kernel_slots()), cell.added_slots()
-    has_bias = cell.step_weights().bias is not None
+    has_bias, joint = cell.step_weights().bias is not None, cell.joint_slots()
     centered, betas = [], {}
     for slot, norm in layers.items():
         if slot not in of_kernels:
@@ -225,7 +228,7 @@ def _prepare(
             if norm.norm.center:
                 centered.append(slot)
             norm = norm._replace(norm=dataclasses.replace(norm.norm, center=False))
-        is_added = has_bias and slot in added
+        is_added = slot in added and (has_bias or slot in joint)
         if (
             is_added
             and isinstance(norm, PerSampleNorm | BatchNormInference)
@@ -234,7 +237,20 @@ def _prepare(
             betas[slot], norm = norm.beta, norm._replace(beta=None)
         layers[slot] = norm
     weights = cell.step_weights().cast(dtype)
-    return fold_weights(weights, cell.kernel_slots(), centered, betas, added), layers
+    folded = fold_weights(weights, cell.kernel_slots(), centered, betas, added)
+    return folded, _group_gates(layers, [layers.get(slot) for slot in joint])
+
+
+def _group_gates(
+    layers: dict[str, SlotNorm], gates: Sequence[SlotNorm | None]
+) -> dict[str, SlotNorm]:
+    """Return one norm of all gates of a joint form, if they have equal norms, else `layers`."""
+    norms = [norm for norm in gates if isinstance(norm, PerSampleNorm)]
+    grouped = group_norms([norm.norm for norm in norms]) if norms else None
+    gammas = [norm.gamma for norm in norms if norm.gamma is not None]
+    if grouped is None or len(norms) < len(gates) or len(gammas) not in (0, len(gates)):
+        return layers
+    return {JOINT_SLOT: PerSampleNorm(grouped, ops.concatenate(gammas) if gammas else None, None)}
 
 
 def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:

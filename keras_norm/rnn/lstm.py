@@ -1,14 +1,12 @@
 """LSTM with normalization inside."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
-from keras import ops
 
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core.operations import activate, gate_gradient, project, side_by_side
+from keras_norm.rnn.core.operations import activate, gate_gradient, side_by_side
 from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
     GATE,
@@ -24,8 +22,6 @@ from keras_norm.rnn.docstrings import documented_by_cell
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensor, Tensors
 
-GATES = ("input", "forget", "cell", "output")
-
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class NormLSTMCell(NormCell, keras.layers.LSTMCell):
@@ -40,17 +36,17 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
     s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
     receives c, not state_norm(c).
 
-    With `norm=None` the cell equals `keras.layers.LSTMCell`.
+    With `norm=None` the cell equals `keras.layers.LSTMCell`, in every `norm_form`.
 
     Args:
         units: size of h and c.
         norm: a normalization layer, copied into each slot (`kernel_norm`, `recurrent_norm` and
             `state_norm`); a dict from slots to layers; or None. A slot that is missing from the
             dict has no norm.
-        norm_form: "separate", as above, or "joint". In the joint form each gate is
-            gate_norm(W x_t + U h) + b, and c has no norm. The slots are `input_norm`,
-            `forget_norm`, `cell_norm` and `output_norm`, over units. TFLite's fused LSTM computes
-            the joint form.
+        norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
+            norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
+            `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
+            over all 4 * units together, `joint_norm`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
@@ -71,7 +67,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or `normalize_carry` with the joint form.
+            unknown `norm_form`, or `normalize_carry` with a joint form.
 
     Example:
         >>> cell = NormLSTMCell(8, norm=RMSNormalization())
@@ -84,7 +80,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
     SLOTS: ClassVar = {"kernel_norm": 4, "recurrent_norm": 4, "state_norm": 1}
     ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
-    JOINT_SLOTS: ClassVar = {f"{gate}_norm": 1 for gate in GATES}
+    GATES: ClassVar = ("input", "forget", "cell", "output")
     CANDIDATE: ClassVar = -2
 
     def __init__(
@@ -92,23 +88,16 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         units: int,
         norm: NormArgument = None,
         *args: Any,
-        norm_form: str = "separate",
         normalize_carry: bool = False,
         **kwargs: Any,
     ) -> None:
-        if norm_form not in ("separate", "joint"):
+        super().__init__(units, norm, *args, **kwargs)
+        if self.norm_form != "separate" and normalize_carry:
             raise ValueError(
-                f"norm_form must be 'separate' or 'joint'. Received: norm_form={norm_form!r}."
+                "The joint form has no norm of c, which normalize_carry=True needs. Received: "
+                f"norm_form={self.norm_form!r}, normalize_carry=True. Leave normalize_carry at "
+                "False, or set norm_form='separate'."
             )
-        if norm_form == "joint" and normalize_carry:
-            raise ValueError(
-                "norm_form='joint' has no norm of c, which normalize_carry=True needs. Received: "
-                "norm_form='joint', normalize_carry=True. Leave normalize_carry at False, or set "
-                "norm_form='separate'."
-            )
-        slots = self.JOINT_SLOTS if norm_form == "joint" else self.SLOTS
-        super().__init__(units, norm, *args, slots=slots, **kwargs)
-        self.norm_form = norm_form
         self.normalize_carry = normalize_carry
 
     @staticmethod
@@ -146,20 +135,10 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         dz = side_by_side([di, df, dg, do])
         return StepGradients([dz], [dz], [None, dc * f], {})
 
-    def project_inputs(
-        self, weights: Weights, inputs: Tensor, dropout: Tensors, norm: ApplyNorm
-    ) -> Tensor:
-        """Compute the normalized W x plus the bias; see `NormCell.project_inputs`."""
-        if self.norm_form == "joint":
-            return project(inputs, weights.kernel, dropout)
-        return super().project_inputs(weights, inputs, dropout, norm)
-
     def step(
         self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm
     ) -> Tensors:
         """Compute the new states h and c; see `NormCell.step`."""
-        if self.norm_form == "joint":
-            return self._joint_step(weights, x, states, dropout, norm)
         if not self.normalize_carry:
             return super().step(weights, x, states, dropout, norm)
         normalized = {}
@@ -171,33 +150,9 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         h, _ = super().step(weights, x, states, dropout, remember)
         return [h, normalized["state_norm"]]
 
-    def _joint_step(
-        self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm
-    ) -> Tensors:
-        """Compute the step of norm_form="joint": the norm of each gate precedes its activation."""
-
-        def norm_and_activate(z: Tensor, kinds: Sequence[str]) -> Tensors:
-            if len(kinds) == 1:
-                return self.activate(z, kinds)
-            gates = zip(GATES, ops.split(z, 4, axis=-1), strict=True)
-            zs = [norm(f"{name}_norm", gate) for name, gate in gates]
-            if weights.bias is not None:
-                zs = [gate + b for gate, b in zip(zs, ops.split(weights.bias, 4), strict=True)]
-            return self.activate(zs, kinds)
-
-        u = project(states[0], weights.recurrent_kernel, dropout)
-        return self.forward_step([x], [u], states, weights.cell, norm_and_activate, norm).states
-
-    def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the slots of x W and of h U; with norm_form="joint" both have all norms."""
-        if self.norm_form == "joint":
-            return self.slots.widths, self.slots.widths
-        return super().kernel_slots()
-
     def has_custom_gradient(self) -> bool:
         """Return whether the options of the cell have the custom gradient of `backward_step`."""
-        is_plain = self.norm_form == "separate" and not self.normalize_carry
-        return super().has_custom_gradient() and is_plain
+        return super().has_custom_gradient() and not self.normalize_carry
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

@@ -56,7 +56,7 @@ class BatchNormPreset(NormCell):
                 gamma_initializer=keras.initializers.Constant(0.1),
             )
 
-        slots = self.JOINT_SLOTS if kwargs.get("norm_form") == "joint" else self.SLOTS
+        slots = self.slot_sizes(kwargs.get("norm_form", "separate"))
         super().__init__(units, {slot: batch_norm(slot) for slot in slots}, *args, **kwargs)
         self.max_timesteps = max_timesteps
         self.momentum = momentum

@@ -34,6 +34,8 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
         units: size of h.
         norm: a normalization layer, copied into each slot (`kernel_norm` and `recurrent_norm`); a
             dict from slots to layers; or None. A slot that is missing from the dict has no norm.
+        norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
+            `candidate_norm` with "joint", `joint_norm` with "joint_all".
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -49,7 +51,8 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
-        ValueError: a slot that the cell does not have, or a norm over an axis other than the last.
+        ValueError: a slot that the cell does not have, a norm over an axis other than the last, or
+            an unknown `norm_form`.
 
     Example:
         >>> keras.layers.RNN(NormSimpleRNNCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -57,9 +60,10 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
 
     Reference:
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20, without the
-        gates. Section 3.1, eq. 4, of that paper has one norm, of the sum W x_t + U h.
+        gates. Eq. 4, in section 3.1, is the joint form.
     """
 
+    GATES: ClassVar = ("candidate",)
     SLOTS: ClassVar = {"kernel_norm": 1, "recurrent_norm": 1}
     ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
 

@@ -18,10 +18,16 @@ NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer |
 
 # Slots whose beta shifts the candidate gate. In a cell with `use_bias=False`, the first of these
 # slots has a beta with the initializer of the missing bias, `CandidateNormal`.
-CANDIDATE_SLOTS = ("cell_norm", "kernel_candidate_norm", "kernel_norm")
+CANDIDATE_SLOTS = (
+    "cell_norm",
+    "candidate_norm",
+    "joint_norm",
+    "kernel_candidate_norm",
+    "kernel_norm",
+)
 
 # Slots whose norms are applied to x W alone, and to h U alone, in the order of the columns.
-# With norm_form="joint" a cell has neither.
+# In the joint form a cell has neither.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 MIN_FEATURES = 4
@@ -29,7 +35,7 @@ FEW_FEATURES_WARNING = (
     "A norm of W x removes the scale of x: with one feature, only the sign of x is left. "
     "Received inputs whose last dimension is {features}, and {norm} in {slot}. Put a Dense layer "
     "with more units before this layer, or leave that norm out: pass norm={others} to NormLSTM, "
-    "NormGRU or NormSimpleRNN. An LSTM with norm_form='joint' also keeps the scale."
+    "NormGRU or NormSimpleRNN. With norm_form='joint' a norm of W x + U h keeps the scale."
 )
 
 
@@ -136,7 +142,7 @@ class Slots:
     def scale_remover(self) -> tuple[str, type[keras.layers.Layer]] | None:
         """Return the slot and the class of a per-sample norm of W x, which removes the scale of x.
 
-        With norm_form="joint" the norms are of W x + U h, so the scale of x relative to h stays.
+        In the joint form the norms are of W x + U h, so the scale of x relative to h stays.
         """
         for slot in KERNEL_SLOTS:
             cls, _ = self.templates.get(slot, (StatisticsNormalization, {}))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_norm.ops.grouped_norm import group_norms
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import TimestepNorm
 from tests import oracles
@@ -112,3 +113,22 @@ def test_the_gradient_of_an_almost_constant_row_is_finite_with_epsilon_outside(d
 def test_norms_with_equal_options_are_equal_and_share_a_program():
     assert SampleNorm(True, 1e-3) == SampleNorm(True, 1e-3)
     assert len({*NORMS.values(), *map(dataclasses.replace, NORMS.values())}) == len(NORMS)
+
+
+# Groups of features -----------------------------------------------------------------------------
+
+
+def test_a_grouped_norm_normalizes_each_group_of_features():
+    norm, gamma = NORMS["ddof"], draw(2 * FEATURES)
+    a, dy = (draw(BATCH, 2 * FEATURES, seed=seed) for seed in (0, 1))
+    whole = run(group_norms([norm, norm]), a, dy, gamma)
+    halves = (np.split(x, 2, axis=-1) for x in (a, dy, gamma))
+    parts = [run(norm, *half) for half in zip(*halves, strict=True)]
+    for found, expected in zip(whole, zip(*parts, strict=True), strict=True):
+        assert_equal(found, np.concatenate(expected, axis=-1))
+
+
+def test_other_norms_are_not_grouped():
+    layer, rms = NORMS["layer"], NORMS["rms"]
+    for norms in ([layer], [layer, rms], [layer, None], [NORMS["batch"]] * 2):
+        assert group_norms(norms) is None

@@ -210,7 +210,6 @@ def reference(
     `oracles.run_sequence`.
     """
     kind = kind_of(cell)
-    joint = getattr(cell, "norm_form", None) == "joint"
     slots = cell.slot_layers()
     statistics_of = {slot: [w.numpy() for w in statistics_in(slots[slot])] for slot in slots}
 
@@ -230,7 +229,7 @@ def reference(
             weights["recurrent_kernel"],
             weights.get("bias"),
             **{slot: norm(slot) for slot in slots},
-            **({"norm_form": "joint"} if joint else {}),
+            norm_form=cell.norm_form,
             **(step_options or {}),
         )
 

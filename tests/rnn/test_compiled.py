@@ -145,7 +145,6 @@ UNSUPPORTED = {
     "overrides step": (HalvedGRU, {}),
     "relu": (LSTM, {"activation": "relu"}),
     "hard sigmoid": (LSTM, {"recurrent_activation": "hard_sigmoid"}),
-    "joint": (LSTM, {"norm": LAYER_NORM, "norm_form": "joint"}),
     "carry": (LSTM, {"norm": LAYER_NORM, "normalize_carry": True}),
     "reset before": (keras_norm.NormGRU, {"reset_after": False}),
     "variance": (SIMPLE_RNN, {"norm": keras_norm.VarianceNormalization()}),

@@ -2,7 +2,14 @@
 
 import pytest
 
-from keras_norm import BatchNormLSTM, LayerNormalization, NormGRU, NormGRUCell, NormLSTM
+from keras_norm import (
+    BatchNormLSTM,
+    LayerNormalization,
+    NormGRU,
+    NormGRUCell,
+    NormLSTM,
+    RMSNormalization,
+)
 from keras_norm.rnn.lstm import NormLSTMCell
 from tests.check_layer import assert_refused
 from tests.pairwise import pairwise
@@ -20,17 +27,25 @@ from tests.rnn.kinds import (
 )
 
 NORM = LayerNormalization()
-JOINT = dict.fromkeys(NormLSTMCell.JOINT_SLOTS, NORM)
+RMS = RMSNormalization()
+GATES = dict.fromkeys(("input_norm", "cell_norm", "output_norm"), NORM)
 
 # Options of a layer, and the options of the oracle's step.
 VARIANTS = {
     "LSTM, no bias": (LSTM, NORM, {"use_bias": False}, {}),
-    "LSTM, joint": (LSTM, NORM, {"norm_form": "joint"}, {}),
-    "LSTM, joint, dict": (LSTM, JOINT, {"norm_form": "joint", "use_bias": False}, {}),
+    "LSTM, joint, some": (LSTM, GATES, {"norm_form": "joint"}, {}),
+    "LSTM, joint, no bias": (LSTM, NORM, {"norm_form": "joint", "use_bias": False}, {}),
+    "GRU, joint, RMS": (GRU, RMS, {"norm_form": "joint"}, {}),
+    "LSTM, joint, mixed": (LSTM, {**GATES, "cell_norm": RMS}, {"norm_form": "joint"}, {}),
     "LSTM, carry": (LSTM, NORM, {"normalize_carry": True}, {"normalize_carry": True}),
     "GRU, no bias": (GRU, NORM, {"use_bias": False}, {}),
     "GRU, reset before": (GRU, None, {"reset_after": False}, {"reset_after": False}),
     "SimpleRNN, no bias": (SIMPLE_RNN, NORM, {"use_bias": False}, {}),
+    **{
+        f"{kind}, {form}": (kind, NORM, {"norm_form": form}, {})
+        for kind in KINDS
+        for form in ("joint", "joint_all")
+    },
     **{f"GRU, {slot}": (GRU, {slot: NORM}, {}, {}) for slot in GRU.slots},
 }
 NORMS = [
@@ -68,7 +83,7 @@ def test_the_joint_form_without_norms_equals_the_separate_form():
 def test_the_joint_form_of_batch_norm_has_statistics_for_every_gate():
     layer = BatchNormLSTM(3, max_timesteps=kinds.TIME, norm_form="joint", return_sequences=True)
     layer(kinds.inputs(), training=True)
-    for slot in NormLSTMCell.JOINT_SLOTS:
+    for slot in NormLSTMCell.slot_sizes("joint"):
         norm = getattr(layer.cell, slot)
         assert (norm.gamma.numpy() == 0.1).all()
         assert not norm.center

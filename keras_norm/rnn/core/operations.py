@@ -11,6 +11,15 @@ from keras_norm.rnn.core.recurrence import CANDIDATE, GATE, Weights
 from keras_norm.typing import Tensor, Tensors
 
 
+class Zero:
+    """A zero whose sum with a tensor is that tensor, without an operation."""
+
+    def __add__(self, other: Tensor) -> Tensor:
+        return other
+
+    __radd__ = __add__
+
+
 def activate(z: Tensor, kinds: Sequence[str]) -> Tensors:
     """Activate all gates with one tanh, because sigmoid(z) = tanh(z / 2) / 2 + 1 / 2.
 
@@ -116,7 +125,9 @@ def fold_weights(
                 blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
         if any(slot in centered for slot in slots):
             kernels[side] = ops.concatenate(blocks, axis=1)
-        for slot in [slot for slot in slots if slot in betas]:
+        # A slot of W x + U h has columns in both kernels, and its beta belongs to the bias of x W.
+        own = [slot for slot in slots if side == 0 or slot not in kernel_slots[0]]
+        for slot in [slot for slot in own if slot in betas]:
             target = 0 if slot in added else side
             of_slots = [
                 betas[slot] if other == slot else ops.zeros_like(kernels[side][0, :width])

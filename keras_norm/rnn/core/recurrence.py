@@ -183,21 +183,26 @@ class Recurrence(NamedTuple):
         kernel: slots of the columns of x W.
         recurrent: slots of the columns of h U.
         inner: slots inside the step, such as the norm of the cell state.
+        joint: slots of the columns of x W + h U; empty in the separate form. In the joint form
+            `kernel` and `recurrent` have no norms, and "bias" is added after the norms.
         input_masks: number of dropout masks of x: 0, 1, or one for each gate.
         recurrent_masks: number of dropout masks of h.
+        groups: widths of the groups of h U that `forward_step` reads.
     """
 
     cell: Any
     kernel: tuple[Slot, ...]
     recurrent: tuple[Slot, ...]
     inner: tuple[Slot, ...]
+    joint: tuple[Slot, ...] = ()
+    groups: tuple[int, ...] = ()
     input_masks: int = 0
     recurrent_masks: int = 0
 
     @property
     def slots(self) -> tuple[Slot, ...]:
         """All slots."""
-        return (*self.kernel, *self.recurrent, *self.inner)
+        return (*self.kernel, *self.recurrent, *self.inner, *self.joint)
 
     @property
     def learning(self) -> list[str]:

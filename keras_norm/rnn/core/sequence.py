@@ -10,9 +10,15 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from keras import ops
 
-from keras_norm.rnn.core.operations import activate, apply_masks, side_by_side
+from keras_norm.rnn.core.operations import (
+    Zero,
+    activate,
+    apply_masks,
+    side_by_side,
+    split_columns,
+)
 from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product
-from keras_norm.rnn.core.recurrence import Recurrence, StepNorms, Tree, map_tree
+from keras_norm.rnn.core.recurrence import Recurrence, Slot, StepNorms, Tree, map_tree
 from keras_norm.typing import Nest, Tensor, Tensors
 
 # A step of a loop: (carry, rows, shared) -> (new carry, rows to write).
@@ -98,7 +104,7 @@ def forward(
     """
     names = [slot.name for slot in recurrence.slots]
     of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
-    keeps_product = _needs_product(of_h)
+    keeps_product = _needs_product(of_h) or any(slot.norm for slot in recurrence.joint)
 
     def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
         weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
@@ -106,10 +112,14 @@ def forward(
         product = recurrent_product(recurrence, weights).multiply(
             apply_masks(shared["dropout"], states[0])
         )
-        x = _normalize(kernel_product(recurrence, weights), norms, rows["gates"], weights, "bias")
-        u = _normalize(
-            recurrent_product(recurrence, weights), norms, product, weights, "recurrent_bias"
-        )
+        bias, recurrent_bias = weights.get("bias"), weights.get("recurrent_bias")
+        if recurrence.joint:
+            product = rows["gates"] + product
+            z = side_by_side(_normalize(recurrence.joint, norms, product, bias))
+            x, u = [Zero()] * len(recurrence.groups), split_columns(z, [*recurrence.groups])
+        else:
+            x = _normalize(recurrence.kernel, norms, rows["gates"], bias)
+            u = _normalize(recurrence.recurrent, norms, product, recurrent_bias)
         step = recurrence.cell.forward_step(x, u, states, weights["cell"], activate, norms)
         new = step.states
         if unmasked is not None:
@@ -176,8 +186,11 @@ def backward(
         step = recurrence.cell.backward_step(
             gates, rows["residuals"], old, new, d, weights["cell"], norms
         )
-        of_kernel = _through_norms(of_x, norms, rows["x_product"], step.x)
-        of_recurrent = _through_norms(of_h, norms, rows["product"], step.u)
+        if recurrence.joint:
+            of_kernel = of_recurrent = _through_joint_norms(recurrence, norms, rows, step.u)
+        else:
+            of_kernel = _through_norms(of_x, norms, rows["x_product"], step.x)
+            of_recurrent = _through_norms(of_h, norms, rows["product"], step.u)
         hs = apply_masks(shared["dropout"], old[0])
         dh, ws = of_h.input_gradients(
             hs, of_recurrent, statistics, rows["grams"], shared["transposed"]
@@ -230,19 +243,38 @@ def backward(
         of_weights = product.weight_gradients(inputs, rows, statistics, ws)
         gradients[kernel], d_gamma, column_sums = of_weights
         gamma |= d_gamma
+        slots = product.slots
+        if recurrence.joint:
+            slots = recurrence.joint
+            columns = split_columns(column_sums[""], [slot.width for slot in slots])
+            column_sums = {slot.name: d for slot, d in zip(slots, columns, strict=True)}
         d_bias = column_sums | {k: v for k, v in beta.items() if k in column_sums}
-        gradients[bias] = side_by_side([d_bias[slot.name] for slot in product.slots])
+        gradients[bias] = side_by_side([d_bias[slot.name] for slot in slots])
     gradients |= {"gamma": gamma, "beta": beta}
     return d_xs, d_states, _select(gradients, weights)
 
 
 def _normalize(
-    product: Product, norms: StepNorms, a: Tensor, weights: Tree, bias: str
+    slots: tuple[Slot, ...], norms: StepNorms, a: Tensor, bias: Tensor | None
 ) -> list[Tensor]:
-    """Normalize each group of a product, and add the bias."""
-    biases = product.groups(weights[bias]) if bias in weights else [None] * len(product.slots)
-    groups = zip(product.slots, product.groups(a), biases, strict=True)
+    """Normalize each group of the columns of `a`, and add the bias."""
+    widths = [slot.width for slot in slots]
+    biases = [None] * len(slots) if bias is None else split_columns(bias, widths)
+    groups = zip(slots, split_columns(a, widths), biases, strict=True)
     return [norms.apply(slot.name, group, b) for slot, group, b in groups]
+
+
+def _through_joint_norms(
+    recurrence: Recurrence, norms: StepNorms, rows: Tree, dys: list[Tensor]
+) -> list[Tensor]:
+    """Compute the gradient of x W + h U, as a list of one tensor."""
+    dy = side_by_side(dys)
+    if not rows["product"]:
+        return [dy]
+    widths = [slot.width for slot in recurrence.joint]
+    groups = split_columns(rows["product"][0], widths), split_columns(dy, widths)
+    of_slots = zip(recurrence.joint, *groups, strict=True)
+    return [side_by_side([norms.backward(slot.name, z, dz) for slot, z, dz in of_slots])]
 
 
 def _through_norms(

@@ -63,6 +63,7 @@ def _replace_norms(recurrence: Recurrence, norm_of: Callable[[Slot], Norm | None
         kernel=replace(recurrence.kernel),
         recurrent=replace(recurrence.recurrent),
         inner=replace(recurrence.inner),
+        joint=replace(recurrence.joint),
     )
 
 

@@ -53,6 +53,7 @@ def sequences(kind, **sizes):
         kind=KINDS,
         # A norm with its mode, so that each mode meets every mask.
         norm=[(name, True) for name in NORMS] + [("layer", False), ("timestep", False)],
+        norm_form=["separate", "joint", "joint_all"],
         mask=list(MASKS),
         return_sequences=[True, False],
         go_backwards=[False, True],
@@ -64,7 +65,7 @@ def sequences(kind, **sizes):
 )
 def test_every_pair_of_options_matches_the_loop(options):
     kind, (norm, training), mask = (options[name] for name in ("kind", "norm", "mask"))
-    names = ("return_sequences", "go_backwards", "zero_output_for_mask", "use_bias")
+    names = ("norm_form", "return_sequences", "go_backwards", "zero_output_for_mask", "use_bias")
     make = maker(kind, NORMS[norm], seed=3, **options["dropout"], **{n: options[n] for n in names})
     kinds.assert_compiled_equals_loop(make, *sequences(kind), MASKS[mask], training)
 

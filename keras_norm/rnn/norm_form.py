@@ -1,0 +1,104 @@
+"""The two forms of a normalized cell: norms of W x and of U h, or norms of their sum."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from keras_norm.rnn.core.operations import side_by_side, split_columns
+from keras_norm.rnn.core.recurrence import ApplyNorm
+from keras_norm.rnn.slots import KERNEL_SLOTS, RECURRENT_SLOTS, Slots
+from keras_norm.typing import Tensor
+
+# The slot of all columns of W x + U h.
+JOINT_SLOT = "joint_norm"
+
+
+class NormForm:
+    """Mixin of a cell that maps the columns of its kernels to slots.
+
+    In the separate form a norm is of columns of W x, or of columns of U h. In the joint forms a
+    norm is of the sum W x + U h: of the columns of one gate, or of all columns.
+
+    Attributes:
+        SLOTS: width of each slot of the separate form in multiples of `units`, in the order of the
+            slots' weights.
+        ADDED_SLOTS: the slots whose output `forward_step` only adds to x W plus the bias.
+        GATES: names of the gates in the order of the columns. Without them a cell has no joint
+            form.
+    """
+
+    SLOTS: ClassVar[Mapping[str, int]]
+    ADDED_SLOTS: ClassVar[tuple[str, ...]] = KERNEL_SLOTS
+    GATES: ClassVar[tuple[str, ...]] = ()
+    norm_form: str
+    slots: Slots
+    units: int
+    kernel: Tensor
+    recurrent_kernel: Tensor
+
+    @classmethod
+    def slot_sizes(cls, norm_form: str) -> Mapping[str, int]:
+        """Return the width of each slot of a form in multiples of `units`.
+
+        Raises:
+            ValueError: the cell does not have the form.
+        """
+        forms = {"separate": cls.SLOTS}
+        if cls.GATES:
+            forms["joint"] = {f"{gate}_norm": 1 for gate in cls.GATES}
+            forms["joint_all"] = {JOINT_SLOT: len(cls.GATES)}
+        if norm_form not in forms:
+            names = ", ".join(map(repr, forms))
+            raise ValueError(
+                f"norm_form of {cls.__name__} must be one of: {names}. Received: "
+                f"norm_form={norm_form!r}."
+            )
+        return forms[norm_form]
+
+    def joint_slots(self) -> dict[str, int]:
+        """Return the slots of x W + h U with their widths; empty in the separate form."""
+        return {} if self.norm_form == "separate" else self.slots.widths
+
+    def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Return the slots of x W and of h U with their widths; "" for columns without a slot.
+
+        In a joint form both have all slots.
+        """
+        widths = self.slots.widths
+        if self.joint_slots():
+            return widths, widths
+        sides = (KERNEL_SLOTS, self.kernel), (RECURRENT_SLOTS, self.recurrent_kernel)
+        of_x, of_h = (
+            {slot: widths[slot] for slot in slots if slot in widths} or {"": kernel.shape[1]}
+            for slots, kernel in sides
+        )
+        return of_x, of_h
+
+    def groups(self) -> tuple[int, ...]:
+        """Return the widths of the groups of h U that `forward_step` receives, in any form."""
+        sizes = [n * self.units for slot, n in self.SLOTS.items() if slot in RECURRENT_SLOTS]
+        return tuple(sizes) or (self.recurrent_kernel.shape[1],)
+
+    def added_slots(self) -> tuple[str, ...]:
+        """Return the slots whose betas join the bias.
+
+        They are `ADDED_SLOTS` of the class with `forward_step`, and all slots of a joint form.
+        """
+        owner = next(cls for cls in type(self).__mro__ if "forward_step" in vars(cls))
+        added: tuple[str, ...] = vars(owner).get("ADDED_SLOTS", NormForm.ADDED_SLOTS)
+        return (*added, *self.joint_slots())
+
+    def by_gate(self, norm: ApplyNorm) -> ApplyNorm:
+        """Return a function that computes `JOINT_SLOT` with the norms of the gates.
+
+        Args:
+            norm: function (slot, tensor) -> tensor for the slots of the cell.
+        """
+        slots = self.joint_slots()
+
+        def apply(slot: str, z: Tensor) -> Tensor:
+            if slot != JOINT_SLOT or slot in slots:
+                return norm(slot, z)
+            columns = split_columns(z, [*slots.values()])
+            return side_by_side([norm(*gate) for gate in zip(slots, columns, strict=True)])
+
+        return apply
