@@ -48,10 +48,7 @@ class NormForm:
             forms["joint_all"] = {JOINT_SLOT: len(cls.GATES)}
         if norm_form not in forms:
             names = ", ".join(map(repr, forms))
-            raise ValueError(
-                f"norm_form of {cls.__name__} must be one of: {names}. Received: "
-                f"norm_form={norm_form!r}."
-            )
+            raise ValueError(f"norm_form must be one of: {names}. Received: {norm_form!r}.")
         return forms[norm_form]
 
     def joint_slots(self) -> dict[str, int]:
