@@ -102,6 +102,10 @@ class NormGRU(keras.layers.RNN):
         initial_state: h, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -215,6 +219,10 @@ class NormLSTM(keras.layers.RNN):
         initial_state: h and c, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -320,6 +328,10 @@ class NormSimpleRNN(keras.layers.RNN):
         initial_state: h, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -817,6 +829,10 @@ class BatchNormGRU(NormGRU):
         initial_state: h, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -939,6 +955,10 @@ class BatchNormLSTM(NormLSTM):
         initial_state: h and c, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1053,6 +1073,10 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         initial_state: h, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1151,6 +1175,10 @@ class LayerNormGRU(NormGRU):
         initial_state: h, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1243,6 +1271,10 @@ class LayerNormLSTM(NormLSTM):
         initial_state: h and c, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1326,6 +1358,10 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         initial_state: h, of shape (batch, units); zeros by default.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
+        resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+            row has several sequences. Before this timestep the states are set to `initial_state`;
+            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+            each sequence alone. In training no norm may have batch statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every

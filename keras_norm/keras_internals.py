@@ -130,7 +130,8 @@ def nodes_in_order(model: keras.Model) -> list[Node]:
 
 def mask_of(tensor: Tensor) -> Tensor | None:
     """Return the mask that Keras attached to a tensor, or None."""
-    return getattr(tensor, "_keras_mask", None)
+    masking: Any = sys.modules["keras.src.backend.common.masking"]
+    return masking.get_keras_mask(tensor)
 
 
 def called_layers() -> list[object]:

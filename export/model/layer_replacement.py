@@ -20,7 +20,8 @@ from keras import ops
 from keras_norm.named_layers import named_layers
 from keras_norm.ops.scan import scan
 from keras_norm.rnn import KERAS_CELLS, loop
-from keras_norm.rnn.norm_rnn import NormRNN, broadcast_rows
+from keras_norm.rnn.call_arguments import broadcast_rows
+from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.substitution import Function, Owner, Substitutes, substituted_functions
 from keras_norm.time_distributed import apply_to_rows
 from keras_norm.typing import Nest, Shape, Tensor, Tensors
@@ -68,22 +69,27 @@ def portable_layers(
 
 
 def _run_exported_loop(
-    layer: NormRNN, sequences: Tensor, states: Tensors, mask: Tensor, training: bool
+    layer: NormRNN,
+    sequences: Tensor,
+    states: Tensors,
+    mask: Tensor,
+    training: bool,
+    resets: Tensor | None = None,
 ) -> loop.Results:
     """Run a recurrence in the uncompiled loop, so that an exported file has no XLA operation.
 
     A dynamic number of rows is not checked, unlike in `NormRNN.run_recurrence`.
     """
     batch, time, _ = ops.shape(sequences)
-    sizes = [(batch, units) for units in layer.state_size]
+    sizes = [(batch, units) for units in (*layer.state_size, *layer.state_size)]
     states = [
         broadcast_rows(state, size) if state.shape[0] == 1 else state
-        for state, size in zip(states, sizes, strict=True)
+        for state, size in zip(states, sizes, strict=False)
     ]
     if mask is not None and mask.shape[0] == 1:
         mask = broadcast_rows(mask, (batch, time))
     dropout_masks = layer.cell.dropout_masks(sequences[:, 0, :], states[0], training)
-    return layer.run_loop(sequences, states, mask, training, dropout_masks)
+    return layer.run_loop(sequences, states, mask, training, dropout_masks, resets)
 
 
 def has_keras_loop(layer: keras.layers.RNN) -> bool:

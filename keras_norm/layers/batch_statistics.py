@@ -210,20 +210,20 @@ class StatisticsNormalization(AffineNormalization):
         the nearest updated row before it, or else the first updated row.
 
         Args:
-            steps: timesteps, int (time,), counted from 0.
+            steps: timesteps, int (time,) or (time, batch), counted from 0.
             dtype: dtype of the result.
 
         Returns:
-            Moving mean and variance, each (time, features).
+            Moving mean and variance, each (*steps.shape, features).
         """
         mean, variance = ops.cast(self.moving_mean, dtype), ops.cast(self.moving_variance, dtype)
         if not self.per_timestep:
-            shape = (ops.shape(steps)[0], self.moving_mean.shape[0])
+            shape = (*ops.shape(steps), self.moving_mean.shape[0])
             return ops.broadcast_to(mean, shape), ops.broadcast_to(variance, shape)
         rows = ops.arange(self.moving_mean.shape[0])
         reached = ops.convert_to_tensor(self.update_count) > 0
         before = ops.logical_and(reached, rows <= ops.expand_dims(steps, -1))
-        last_before = ops.max(ops.where(before, rows, -1), axis=1)
+        last_before = ops.max(ops.where(before, rows, -1), axis=-1)
         first = ops.cast(ops.argmax(ops.cast(reached, "int32")), rows.dtype)
         row = ops.where(last_before < 0, first, last_before)
         return ops.take(mean, row, axis=0), ops.take(variance, row, axis=0)

@@ -42,17 +42,26 @@ def roll_sequences(x: Tensor, shift: Tensor) -> Tensor:
     """
 
     def function(x: Tensor, shift: Tensor) -> tuple[Tensor, Gradient]:
-        return _gather(x, shift), lambda dy: [roll_sequences(dy, -shift)]
+        return _roll(x, shift), lambda dy: [roll_sequences(dy, -shift)]
 
     # The gradient of a permutation is its inverse. TensorFlow would add up the rows of segments.
     return with_custom_gradient(function, x, shift)
 
 
-def _gather(x: Tensor, shift: Tensor) -> Tensor:
-    time = ops.shape(x)[1]
-    index = ops.mod(ops.arange(time) - shift, time)
-    if keras.backend.backend() == "tensorflow":
-        from keras_norm.ops.tensorflow_gather import gather_timesteps
+def gather_timesteps(x: Tensor, index: Tensor) -> Tensor:
+    """Compute y[b, t] = x[b, index[b, t]].
 
-        return gather_timesteps(x, index)
+    Args:
+        x: (batch, time, ...).
+        index: timesteps, int (batch, time).
+    """
+    if keras.backend.backend() == "tensorflow":
+        from keras_norm.ops import tensorflow_gather
+
+        return tensorflow_gather.gather_timesteps(x, index)
     return ops.take_along_axis(x, ops.reshape(index, (*index.shape, *[1] * (x.ndim - 2))), axis=1)
+
+
+def _roll(x: Tensor, shift: Tensor) -> Tensor:
+    time = ops.shape(x)[1]
+    return gather_timesteps(x, ops.mod(ops.arange(time) - shift, time))

@@ -33,8 +33,11 @@ def align_sequences(run: Run) -> Run:
         mask: Tensor | None,
         training: bool,
         *args: Any,
+        resets: Tensor | None = None,
         **kwargs: Any,
     ) -> Nest:
+        if resets is not None:
+            return run(cell, sequences, states, mask, training, *args, resets=resets, **kwargs)
         if mask is None or not cell.slots.needs_alignment(training):
             return run(cell, sequences, states, mask, training, *args, **kwargs)
         n = count_leading_padding(mask)

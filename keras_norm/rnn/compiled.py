@@ -93,6 +93,7 @@ def run(
     *,
     recurrence: Recurrence,
     return_sequences: bool,
+    resets: Tensor | None = None,
 ) -> Results:
     """Run a cell over sequences; arguments and results as for `loop.run`.
 
@@ -105,16 +106,17 @@ def run(
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
     xs = apply_masks(input_masks, x)
-    steps = ops.arange(ops.shape(x)[0])
+    steps = cell.slots.timesteps(ops.shape(x)[0], mask, resets)
     moving: dict[str, Tensors] = {}
     for slot in recurrence.slots:
         if isinstance(slot.norm, TimestepNorm):
             mean, variance = layers[slot.name].statistics_at(steps, dtype)
             r = ops.rsqrt(variance + slot.norm.epsilon)
-            moving[slot.name] = [mean[:, None], r[:, None]]
+            moving[slot.name] = [s[:, None] if len(s.shape) == 2 else s for s in (mean, r)]
     constants: Tree = {"moving": moving, "dropout": recurrent_masks}
-    if mask is not None:
-        constants["unmasked"] = ops.swapaxes(mask, 0, 1)[..., None]
+    for name, flags in (("unmasked", mask), ("resets", resets)):
+        if flags is not None:
+            constants[name] = ops.swapaxes(flags, 0, 1)[..., None]
     outputs, last, statistics = load_adapter().run(
         recurrence,
         xs,

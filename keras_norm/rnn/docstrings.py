@@ -15,7 +15,11 @@ LAYER_SECTIONS = {
     sequences: (batch, time, features).
     initial_state: {states}, of shape (batch, units); zeros by default.
     mask: bool (batch, time), True at unmasked timesteps.
-    training: whether to apply dropout and to use batch statistics.""",
+    training: whether to apply dropout and to use batch statistics.
+    resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
+        row has several sequences. Before this timestep the states are set to `initial_state`;
+        without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
+        each sequence alone. In training no norm may have batch statistics of a timestep.""",
     "Returns": """\
     The last output (batch, units), or with `return_sequences=True` the outputs at every
     timestep (batch, time, units). With `return_state=True` the states follow.""",

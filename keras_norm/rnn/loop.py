@@ -22,6 +22,7 @@ from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.grouped_norm import group_norms
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.resets import reset_states, split_states
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
 from keras_norm.ops.timestep_norm import MIN_SEQUENCES
@@ -132,13 +133,14 @@ def run(
     return_sequences: bool,
     unroll: bool = False,
     center_kernels: bool = True,
+    resets: Tensor | None = None,
 ) -> Results:
     """Run a cell over sequences in a loop of Keras operations, without the custom gradient.
 
     Args:
         cell: a built cell.
         sequences: (batch, time, features), in the order of the loop.
-        states: initial states, each (batch, units).
+        states: initial states, each (batch, units). With `resets`, the states after a reset follow.
         mask: bool (batch, time), True at unmasked timesteps; or None.
         training: whether to apply dropout and to use batch statistics.
         dropout_masks: masks of the inputs and of the first state, from `NormCell.dropout_masks`.
@@ -146,6 +148,7 @@ def run(
         unroll: whether to unroll the loop.
         center_kernels: whether to subtract the row means of kernels before the loop. This saves
             time if several timesteps use these kernels.
+        resets: bool (batch, time), True at the first timestep of each sequence in a row; or None.
 
     Returns:
         The first state at every timestep (batch, time, units), or None; the last states; and the
@@ -154,16 +157,20 @@ def run(
     dtype = statistics_dtype(cell.compute_dtype)
     # Transpose the inputs, not the product of inputs and kernel: the product has more columns.
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
-    steps = ops.arange(ops.shape(x)[0])
+    steps = cell.slots.timesteps(ops.shape(x)[0], mask, resets)
     weights, layers = _prepare(cell, dtype, steps, training, center=center_kernels and not training)
-    unmasked = None if mask is None else ops.expand_dims(ops.swapaxes(mask, 0, 1), -1)
+    unmasked, resets = (
+        None if flags is None else ops.expand_dims(ops.swapaxes(flags, 0, 1), -1)
+        for flags in (mask, resets)
+    )
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
     batch_statistics: dict[str, Sequence[Tensor]] = {}
 
     def norm_all(slot: str, x: Tensor) -> Tensor:
         if slot not in layers:
             return x
-        now = [ops.expand_dims(row, 1) for row in layers[slot].rows]
+        rows = layers[slot].rows
+        now = [ops.expand_dims(row, 1) if len(row.shape) == 2 else row for row in rows]
         y, batch_statistics[slot] = layers[slot].normalize(x, unmasked, *now)
         return y
 
@@ -171,9 +178,12 @@ def run(
     looped = [slot for slot in layers if slot not in KERNEL_SLOTS]
     training_slots = [slot for slot in looped if isinstance(layers[slot], BatchNormTraining)]
 
-    def step(states: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
+    def step(carry: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
         remaining = iter(xs)
         x, unmasked_now = next(remaining), None if unmasked is None else next(remaining)
+        reset_now = None if resets is None else next(remaining)
+        states, after_reset = split_states(carry, resets)
+        states = reset_states(states, reset_now, after_reset)
         now = {slot: [next(remaining) for _ in layers[slot].rows] for slot in looped}
         batch: dict[str, Sequence[Tensor]] = {}
 
@@ -187,7 +197,8 @@ def run(
         new = cell.step(weights, x, states, recurrent_masks, norm_columns)
         if unmasked_now is not None:
             new = [ops.where(unmasked_now, n, o) for n, o in zip(new, states, strict=True)]
-        return new, [*new[:return_sequences], *(s for slot in training_slots for s in batch[slot])]
+        ys = [*new[:return_sequences], *(s for slot in training_slots for s in batch[slot])]
+        return [*new, *after_reset], ys
 
     states = [ops.cast(state, dtype) for state in states]
     widths = [cell.slots.widths[slot] for slot in training_slots]
@@ -195,7 +206,7 @@ def run(
     rows = [row for slot in looped for row in layers[slot].rows]
     states, ys = scan(
         step,
-        [x, *([] if unmasked is None else [unmasked]), *rows],
+        [x, *(flags for flags in (unmasked, resets) if flags is not None), *rows],
         states,
         [*states[:return_sequences], *like],
         unroll=unroll,
@@ -206,7 +217,7 @@ def run(
     for i, slot in enumerate(training_slots):
         batch_statistics[slot] = ys[3 * i : 3 * i + 3]
     found = {slot: BatchStatistics(*batch) for slot, batch in batch_statistics.items() if batch}
-    return outputs, states, found
+    return outputs, split_states(states, resets)[0], found
 
 
 def _prepare(

@@ -6,15 +6,28 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_norm.keras_internals import release_gradients
+from keras_norm.keras_internals import mask_of, release_gradients
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import with_features
 from keras_norm.layers.rematerialization import run_once
+from keras_norm.ops.resets import count_unmasked, reverse_resets
 from keras_norm.rnn import compiled as compiled_recurrence
 from keras_norm.rnn import loop
+from keras_norm.rnn.call_arguments import (
+    MaskWithResets,
+    broadcast_rows,
+    convert_mask,
+    convert_resets,
+    require_real,
+    require_state_shape,
+)
 from keras_norm.rnn.cell import NormCell
-from keras_norm.rnn.slot_statistics import require_synchronizable, update_slots
-from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
+from keras_norm.rnn.slot_statistics import (
+    require_statistics_of_rows,
+    require_synchronizable,
+    update_slots,
+)
+from keras_norm.typing import Config, Nest, Tensor, TensorLike, Tensors
 
 UNSUPPORTED = (
     "compiled=True does not support {layer_class} '{layer_name}'. It supports tanh and sigmoid, "
@@ -115,11 +128,37 @@ class NormRNN(keras.layers.RNN):
         has_statistics = any(isinstance(norm, StatisticsNormalization) for norm in norms)
         return run_once(self, layer_call, call) if has_statistics else call
 
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Nest = None,
+        mask: Nest = None,
+        training: bool = False,
+        resets: Tensor | None = None,
+    ) -> Nest:
+        """Run the layer; `keras.layers.RNN` documents the first four arguments.
+
+        Args:
+            sequences: (batch, time, features).
+            initial_state: the states before the first timestep.
+            mask: (batch, time), True at unmasked timesteps.
+            training: whether to apply dropout and to use batch statistics.
+            resets: (batch, time), True at the first timestep of each sequence in a row. Before this
+                timestep the states are set to `initial_state`, or else to those of
+                `get_initial_state`.
+        """
+        if resets is not None:
+            mask = MaskWithResets(mask_of(sequences) if mask is None else mask, resets)
+        if isinstance(mask, MaskWithResets) and self.stateful and initial_state is None:
+            # The stored states belong to the first sequence of each row.
+            mask = mask._replace(states=self.get_initial_state(ops.shape(sequences)[0]))
+        return super().call(sequences, initial_state, mask, training)
+
     def inner_loop(
         self,
         sequences: Tensor,
         initial_state: Tensors,
-        mask: Tensor | None,
+        mask: Tensor | MaskWithResets | None,
         training: bool = False,
     ) -> tuple[Tensor, Tensor, Tensors]:
         """Run the cell over time; `keras.layers.RNN.call` calls this method.
@@ -133,15 +172,21 @@ class NormRNN(keras.layers.RNN):
                 f"{type(self).__name__} has {len(self.state_size)} states. Received "
                 f"{len(initial_state)} initial states. Pass one tensor (batch, units) per state."
             )
-        _require_real(sequences)
+        require_real(sequences)
         sequences, _ = with_features(sequences, -1, self.cell.kernel.shape[:1])
-        mask = _convert_mask(mask, sequences)
+        states, resets = list(initial_state), None
+        if isinstance(mask, MaskWithResets):
+            batch, time, _ = ops.shape(sequences)
+            resets = broadcast_rows(convert_resets(mask.resets, sequences), (batch, time))
+            states += mask.states or initial_state
+        mask = convert_mask(mask, sequences)
         for state, units in zip(initial_state, self.state_size, strict=True):
-            _require_state_shape(state, sequences, units)
+            require_state_shape(state, sequences, units)
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
-        outputs, states, statistics = self.run_recurrence(sequences, initial_state, mask, training)
+            resets = None if resets is None else reverse_resets(resets)
+        outputs, states, statistics = self.run_recurrence(sequences, states, mask, training, resets)
         update_slots(self.cell, statistics)
         states = [ops.cast(state, self.compute_dtype) for state in states]
         last = states[0]
@@ -150,8 +195,10 @@ class NormRNN(keras.layers.RNN):
             # there is no previous output, so the output is zeros, while h is the initial state.
             # `has_output` is an integer tensor, because TFLite cannot slice a bool tensor.
             has_output = ops.cast(mask, "int32")
-            if not self.zero_output_for_mask:
+            if not self.zero_output_for_mask and resets is None:
                 has_output = ops.cumsum(has_output, axis=1)
+            elif not self.zero_output_for_mask:
+                has_output = count_unmasked(broadcast_rows(mask, (batch, time)), resets)
             last = ops.where(has_output[:, -1:] > 0, last, ops.zeros_like(last))
         if outputs is None:
             return last, last[:, None], states
@@ -166,7 +213,12 @@ class NormRNN(keras.layers.RNN):
         return {**super().get_config(), "compiled": self.compiled}
 
     def run_recurrence(
-        self, sequences: Tensor, states: Tensors, mask: Tensor | None, training: bool
+        self,
+        sequences: Tensor,
+        states: Tensors,
+        mask: Tensor | None,
+        training: bool,
+        resets: Tensor | None = None,
     ) -> loop.Results:
         """Run the recurrence with or without the custom gradient, as the argument `compiled` says.
 
@@ -182,8 +234,10 @@ class NormRNN(keras.layers.RNN):
         batch, time, _ = ops.shape(sequences)
         if training:
             require_synchronizable(self, time)
-        sizes = [(batch, units) for units in self.state_size]
-        states = list(map(broadcast_rows, states, sizes))
+        if resets is not None and training:
+            require_statistics_of_rows(self)
+        sizes = [(batch, units) for units in (*self.state_size, *self.state_size)]
+        states = [broadcast_rows(*pair) for pair in zip(states, sizes, strict=False)]
         if mask is not None:
             mask = broadcast_rows(mask, (batch, time))
             # Set masked inputs to zero: a NaN would make the gradient of the kernel NaN (0 * NaN).
@@ -201,12 +255,13 @@ class NormRNN(keras.layers.RNN):
                     *arguments,
                     recurrence=recurrence,
                     return_sequences=self.return_sequences,
+                    resets=resets,
                 )
             if self.compiled is True:
                 raise ValueError(
                     UNSUPPORTED.format(layer_class=type(self).__name__, layer_name=self.name)
                 )
-        return self.run_loop(*arguments)
+        return self.run_loop(*arguments, resets)
 
     def run_loop(
         self,
@@ -215,6 +270,7 @@ class NormRNN(keras.layers.RNN):
         mask: Tensor | None,
         training: bool,
         dropout_masks: tuple[Tensors, Tensors],
+        resets: Tensor | None = None,
     ) -> loop.Results:
         """Run the recurrence without the custom gradient; `loop.run` documents the arguments."""
         return loop.run(
@@ -226,6 +282,7 @@ class NormRNN(keras.layers.RNN):
             dropout_masks,
             return_sequences=self.return_sequences,
             unroll=self.unroll,
+            resets=resets,
         )
 
     def _maybe_config_dropout_masks(self, *_: object) -> None:
@@ -234,67 +291,3 @@ class NormRNN(keras.layers.RNN):
         keras.layers.RNN draws masks at inference too. A served model would then write to the
         variable of the random seed.
         """
-
-
-def _require_real(sequences: Tensor) -> None:
-    """Raise an error for complex sequences, because a cast would drop their imaginary part.
-
-    Raises:
-        TypeError: the sequences are complex.
-    """
-    dtype = keras.backend.standardize_dtype(sequences.dtype)
-    if dtype.startswith("complex"):
-        raise TypeError(
-            f"A recurrent layer needs real inputs. Received dtype {dtype}. Concatenate the real "
-            "and the imaginary part along the feature axis."
-        )
-
-
-def _require_state_shape(state: Tensor, sequences: Tensor, units: int) -> None:
-    """Raise ValueError unless an initial state has the shape (batch, units) or (1, units)."""
-    batch = sequences.shape[0]
-    if len(state.shape) != 2 or not _fits_shape(state.shape, (batch, units)):
-        raise ValueError(
-            f"An initial state must have the shape ({batch}, {units}), or (1, {units}) for all "
-            f"sequences. Received shape {tuple(state.shape)} for {batch} sequences and {units} "
-            "units. Pass one row per sequence, and one column per unit."
-        )
-
-
-def _convert_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
-    """Convert the mask of a recurrent layer to bool (batch, time) or (1, time).
-
-    A mask (1, time) applies to every sequence. A mask may have a third dimension of size 1.
-
-    Raises:
-        ValueError: the mask has another shape.
-    """
-    mask = mask[0] if isinstance(mask, list | tuple) else mask
-    if mask is None:
-        return None
-    mask = ops.convert_to_tensor(mask)
-    if len(mask.shape) == 3 and mask.shape[2] in (1, None):
-        mask = ops.reshape(mask, ops.shape(mask)[:2])
-    if len(mask.shape) != 2 or not _fits_shape(mask.shape, sequences.shape[:2]):
-        raise ValueError(
-            "The mask of a recurrent layer must have shape (batch, time), with True at unmasked "
-            f"timesteps. Received a mask of shape {tuple(mask.shape)} for sequences of shape "
-            f"{tuple(sequences.shape)}."
-        )
-    return ops.cast(mask, "bool")
-
-
-def _fits_shape(shape: Shape, expected: Shape) -> bool:
-    """Return whether a 2D shape equals the expected shape, or has one row, which broadcasts.
-
-    A dynamic size, None, fits any size.
-    """
-    (rows, size), (batch, expected_size) = shape, expected
-    same_size = None in (size, expected_size) or size == expected_size
-    return same_size and (None in (rows, batch) or rows in (1, batch))
-
-
-def broadcast_rows(x: Tensor, sizes: tuple[int | Tensor, ...]) -> Tensor:
-    """Broadcast `x` to `sizes`; dynamic sizes are checked when the graph runs."""
-    is_static = all(isinstance(size, int) for size in sizes)
-    return x if is_static and tuple(x.shape) == tuple(sizes) else ops.broadcast_to(x, sizes)

@@ -9,6 +9,7 @@ import keras
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.global_statistics import LOCAL_WARNING, BatchStatistics, global_statistics
 from keras_norm.ops.replicas import count_replicas, local_statistics, require_equal_lengths
+from keras_norm.rnn.slots import KERNEL_SLOTS
 
 
 def update_slots(cell: keras.layers.Layer, statistics: Mapping[str, BatchStatistics]) -> None:
@@ -48,6 +49,27 @@ def require_synchronizable(layer: keras.layers.RNN, time: int) -> None:
             "synchronized out."
         )
     require_equal_lengths(layer.name, time)
+
+
+def require_statistics_of_rows(layer: keras.layers.RNN) -> None:
+    """Check that no norm computes batch statistics of a timestep, for a call with resets.
+
+    Args:
+        layer: a recurrent layer in training.
+
+    Raises:
+        ValueError: a norm does. Its batch would have sequences at different timesteps.
+    """
+    for slot, norm in layer.cell.slot_layers().items():
+        if norm in _statistics_norms(layer.cell):
+            if slot in KERNEL_SLOTS and not norm.per_timestep:
+                continue  # one mean over all timesteps
+            raise ValueError(
+                f"{type(layer).__name__} '{layer.name}' does not support resets in training, "
+                f"because {type(norm).__name__} in {slot} has the statistics of a batch at each "
+                "timestep, and resets put the sequences of a batch at different timesteps. Pass "
+                "each sequence as a row of its own, with a mask, or use another norm."
+            )
 
 
 def statistics_of_cell(cell: keras.layers.Layer, training: bool) -> AbstractContextManager[None]:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import keras
+from keras import ops
 
 from keras_norm.layers.batch_norm import BatchNormalization
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.normalization import Normalization
+from keras_norm.ops.resets import count_timesteps
 from keras_norm.rnn.candidate_normal import CandidateNormal
 from keras_norm.typing import Config, Json, Tensor, TensorLike
 
@@ -100,6 +102,22 @@ class Slots:
             return not self._count_leading_padding
         looped = [t.cls for slot, t in self.templates.items() if slot not in KERNEL_SLOTS]
         return training and any(issubclass(cls, StatisticsNormalization) for cls in looped)
+
+    def timesteps(self, time: int | Tensor, mask: Tensor | None, resets: Tensor | None) -> Tensor:
+        """Return the timestep that each iteration of the loop has in its sequence, counted from 0.
+
+        Args:
+            time: number of timesteps.
+            mask: bool (batch, time), or None.
+            resets: bool (batch, time), or None.
+
+        Returns:
+            int (time,), or (time, batch) if the rows have resets and the cell counts timesteps.
+        """
+        if resets is None or not self.count_steps:
+            return ops.arange(time)
+        steps = count_timesteps(None if self._count_leading_padding else mask, resets)
+        return ops.swapaxes(steps, 0, 1)
 
     def _leading_padding_counts(self) -> bool | None:
         """Return whether slots with statistics per timestep count leading padding; None if none."""

@@ -283,7 +283,9 @@ def assert_close(actual: Any, expected: Any, atol: float = 1e-10) -> None:
         np.testing.assert_allclose(a, e, rtol=0, atol=atol * largest)
 
 
-def train(layer: Any, x: Any, states: Any = (), mask: Any = None, training: bool = True) -> Any:
+def train(
+    layer: Any, x: Any, states: Any = (), mask: Any = None, training: bool = True, **call: Any
+) -> Any:
     """Call a layer, and return its results and the gradients of a nonlinear sum of them.
 
     The gradients are those of x, the states and the trainable weights. Sizes may be dynamic.
@@ -291,7 +293,7 @@ def train(layer: Any, x: Any, states: Any = (), mask: Any = None, training: bool
     sources = [x, *states]
     with tf.GradientTape() as tape:
         tape.watch(sources)
-        results = layer(x, initial_state=list(states) or None, mask=mask, training=training)
+        results = layer(x, initial_state=list(states) or None, mask=mask, training=training, **call)
         results = tf.nest.flatten(results)
         loss = tf.add_n([tf.reduce_sum(tf.sin(3.0 * tf.cast(r, "float64"))) for r in results])
     sources += [v.value for v in layer.trainable_variables]
@@ -360,11 +362,17 @@ def assert_gradients_equal(
     layer: Any, expected: Mapping, mask: np.ndarray | None, training: bool, atol: float = 1e-10
 ) -> None:
     """Compare every gradient of a float64 layer with those of the oracle."""
-    states = initial_states(kind_of(layer))
-    _, found = train(layer, cast(inputs()), cast(states), mask, training)
+    states = cast(initial_states(kind_of(layer)))
+    _, found = train_by_name(layer, cast(inputs()), states, mask, training)
+    assert set(found) == set(expected)
+    for name, gradient in found.items():
+        np.testing.assert_allclose(gradient, expected[name], rtol=0, atol=atol, err_msg=name)
+
+
+def train_by_name(layer: Any, x: Any, states: Any, *args: Any, **call: Any) -> Any:
+    """Return the results of `train`, and the gradients by the names of `reference_gradients`."""
+    results, found = train(layer, x, states, *args, **call)
     names = {id(variable): name for name, variable in variables(layer.cell).items()}
     sources = ["x", *(f"state {k}" for k in range(len(states)))]
     sources += [names[id(variable)] for variable in layer.trainable_variables]
-    assert set(sources) == set(expected)
-    for name, gradient in zip(sources, found, strict=True):
-        np.testing.assert_allclose(gradient, expected[name], rtol=0, atol=atol, err_msg=name)
+    return results, dict(zip(sources, found, strict=True))

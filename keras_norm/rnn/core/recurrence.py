@@ -174,9 +174,9 @@ class Recurrence(NamedTuple):
 
     - weights: "kernel", "recurrent_kernel", "bias" of x W and "recurrent_bias" of h U; "gamma" by
       slot; "beta" by inner slot; and "cell", further weights of the cell by name.
-    - constants: "unmasked", bool (time, batch, 1); "dropout", a list of masks of h (batch, units),
-      which may be empty; and "moving", moving mean and r (time, 1, features) by slot with a
-      `TimestepNorm`.
+    - constants: "unmasked" and "resets", bool (time, batch, 1); "dropout", a list of masks of h
+      (batch, units), which may be empty; and "moving", moving mean and r by slot with a
+      `TimestepNorm`, each (time, 1, features), or (time, batch, features) with "resets".
 
     Args:
         cell: a class with the functions `forward_step` and `backward_step`.

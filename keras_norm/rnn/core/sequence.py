@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from keras import ops
 
+from keras_norm.ops.resets import reset_states, split_states
 from keras_norm.rnn.core.operations import (
     Zero,
     activate,
@@ -96,7 +97,8 @@ def forward(
         recurrence: the cell and its norms; its class documents `weights` and `constants`.
         loop: a loop over time.
         xs: inputs (time, batch, features): one, or one for each gate.
-        states: initial states (batch, units).
+        states: initial states (batch, units). With "resets" in `constants`, the states after a
+            reset follow.
         weights: weights of the recurrence.
         constants: mask, dropout mask and moving statistics.
         return_sequences: whether to return the first state at every timestep.
@@ -105,9 +107,11 @@ def forward(
     names = [slot.name for slot in recurrence.slots]
     of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
     keeps_product = _needs_product(of_h) or any(slot.norm for slot in recurrence.joint)
+    states, after_reset = split_states(states, constants.get("resets"))
 
     def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
         weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
+        states = reset_states(states, rows["constants"].get("resets"), shared["after_reset"])
         norms = StepNorms(recurrence, weights, rows["constants"])
         product = recurrent_product(recurrence, weights).multiply(
             apply_masks(shared["dropout"], states[0])
@@ -133,10 +137,11 @@ def forward(
         return new, written
 
     a = of_x.multiply(xs)
-    per_step = {name: constants[name] for name in ("unmasked", "moving") if name in constants}
+    per_step = {name: x for name, x in constants.items() if name != "dropout"}
     arrays = {"gates": a, "constants": per_step}
+    shared = _shared(weights, constants) | {"after_reset": after_reset}
     initial = states if training else None
-    last, written = loop(body, states, arrays, _shared(weights, constants), initial=initial)
+    last, written = loop(body, states, arrays, shared, initial=initial)
     if not training:
         return ForwardResults(written["outputs"][0] if return_sequences else None, last, {}, {})
     outputs = written["states"][0][1:] if return_sequences else None
@@ -144,6 +149,7 @@ def forward(
     of_slots: dict[str, Any] = {slot.name: slot.norm for slot in recurrence.slots}
     batch = {name: of_slots[name].moments(statistics[name]) for name in recurrence.learning}
     kept = {"xs": xs, "last": last, "x_product": [a] if _needs_product(of_x) else []}
+    kept["after_reset"] = after_reset
     return ForwardResults(outputs, last, batch, written | kept)
 
 
@@ -156,7 +162,10 @@ def backward(
     d_outputs: Tensor | None,
     d_states: Tensors,
 ) -> tuple[Tensors, Tensors, Tree]:
-    """Compute the gradients of the inputs, of the initial states and of the weights.
+    """Compute the gradients of the inputs, of the states and of the weights.
+
+    With resets, the gradients of the initial states and of the states after a reset are in the
+    order of `forward`.
 
     Args:
         recurrence: the recurrence of `forward`.
@@ -170,7 +179,9 @@ def backward(
 
     def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:
         d, new, sums = carry
-        weights, statistics, old = shared["weights"], rows["statistics"], rows["states"]
+        weights, statistics = shared["weights"], rows["statistics"]
+        resets = rows["constants"].get("resets")
+        old = reset_states(rows["states"], resets, shared["after_reset"])
         of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
         unmasked = rows["constants"].get("unmasked")
         if "d_outputs" in rows:
@@ -205,25 +216,36 @@ def backward(
         ]
         if unmasked is not None:
             before = [x + y for x, y in zip(before, skipped, strict=True)]
-        added = {"norms": norms.gradients, "cell": step.weights}
+        added: Tree = {"norms": norms.gradients, "cell": step.weights, "after_reset": []}
+        if resets is not None:
+            added["after_reset"] = [ops.where(resets, x, 0.0) for x in before]
+            before = [ops.where(resets, 0.0, x) for x in before]
         own = {
             str(k): row
             for k, row in enumerate(of_recurrent)
             if k >= len(of_kernel) or row is not of_kernel[k]
         }
         written = {"gates": side_by_side(of_kernel), "own": own, "ws": ws}
-        return (before, old, map_tree(operator.add, sums, added)), written
+        return (before, rows["states"], map_tree(operator.add, sums, added)), written
 
     of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
-    xs, hs = residuals["xs"], apply_masks(constants["dropout"], residuals["states"][0][:-1])
+    after_reset = residuals["after_reset"]
+    xs, hs = residuals["xs"], [residuals["states"][0][:-1]]
+    hs = apply_masks(
+        constants["dropout"], *reset_states(hs, constants.get("resets"), after_reset[:1])
+    )
     names = ("gates", "states", "statistics", "residuals", "product", "x_product")
     arrays = {name: residuals[name] for name in names} | {"grams": of_h.grams(hs)}
-    arrays["constants"] = {k: v for k, v in constants.items() if k == "unmasked"}
+    arrays["constants"] = {k: v for k, v in constants.items() if k in ("unmasked", "resets")}
     if d_outputs is not None:
         arrays["d_outputs"] = d_outputs
-    shared = _shared(weights, constants) | {"transposed": of_h.transposed()}
-    carry = (d_states, residuals["last"], _zero_sums(recurrence, weights, d_states[0]))
+    shared = _shared(weights, constants)
+    shared |= {"transposed": of_h.transposed(), "after_reset": after_reset}
+    sums = _zero_sums(recurrence, weights, d_states[0])
+    sums["after_reset"] = list(map(ops.zeros_like, after_reset))
+    carry = (d_states, residuals["last"], sums)
     (d_states, _, sums), written = loop(body, carry, arrays, shared, reverse=True)
+    d_states = [*d_states, *sums.pop("after_reset")]
 
     statistics, of_kernel = residuals["statistics"], of_x.groups(written["gates"])
     of_recurrent = [

@@ -74,12 +74,22 @@ def run(
 
     # A dropout mask is derived from a state: a tape that watches the state would watch the mask.
     constants = tf.nest.map_structure(tf.stop_gradient, constants)
-    moving = tf.nest.map_structure(lambda x: _pad(x, length - time), constants["moving"])
+
+    def split_moving(x: Tensor) -> Tensors:
+        return split_sequence(x) if "resets" in constants else [_pad(x, length - time)] * parts
+
+    moving = _by_part(map(split_moving, tf.nest.flatten(constants["moving"])), parts)
+    moving = [tf.nest.pack_sequence_as(constants["moving"], of_part) for of_part in moving]
     dropout = _by_part(map(split_batch, constants["dropout"]), parts)
-    of_constants: list[Tree] = [{"moving": moving, "dropout": masks} for masks in dropout]
-    if "unmasked" in constants:
-        for part, unmasked in zip(of_constants, split_sequence(constants["unmasked"]), strict=True):
-            part["unmasked"] = unmasked
+    of_constants: list[Tree] = [
+        {"moving": of_moving, "dropout": masks}
+        for of_moving, masks in zip(moving, dropout, strict=True)
+    ]
+    for name in ("unmasked", "resets"):
+        if name in constants:
+            of_parts = zip(of_constants, split_sequence(constants[name]), strict=True)
+            for part, flags in of_parts:
+                part[name] = flags
     of_xs = _by_part(map(split_sequence, xs), parts)
     of_states = _by_part(map(split_batch, states), parts)
     results = []
