@@ -73,8 +73,9 @@ def recalibrate(
             the data end before `steps`, or never; the inputs have different numbers of rows, are
             ragged, do not fit the model, or may be (x, y); a statistic is not finite; all batch
             normalizations are frozen; the model cannot be rebuilt; `layer_by_layer` is True and the
-            data are an iterator; another process failed, or has other weights; a layer has a single
-            position; a statistic is too large for the dtype of its variable.
+            data are an iterator; another process failed, or has other weights or another value of
+            `layer_by_layer`; a layer has a single position; a statistic is too large for the dtype
+            of its variable.
         RuntimeError: a process of the group ended, or did not call `recalibrate`.
 
     Example:
@@ -134,6 +135,7 @@ class Recalibrator:
 
             return self._collect_from_processes(collect_own)
 
+        self._require_equal_passes(layer_by_layer)
         total = collect(None, None)
         # The statistics of the first group are exact: its inputs depend on no other group.
         for paths in self._groups()[1:] if layer_by_layer else ():
@@ -141,6 +143,22 @@ class Recalibrator:
             total = Statistics(layers, total.batches, total.weights)
         assign_statistics(self._model, total)
         return total.batches
+
+    def _require_equal_passes(self, layer_by_layer: bool) -> None:
+        """Check that all processes read the data equally often.
+
+        JAX connects processes at their first exchange, within 30 seconds. So this exchange comes
+        before the data, which one process may read longer than another.
+
+        Raises:
+            ValueError: the processes have different values of `layer_by_layer`.
+        """
+        own = str(layer_by_layer).encode()
+        if {own} != set(gather_bytes(self._model, own)):
+            raise ValueError(
+                "The processes of the group have different values of layer_by_layer. Received in "
+                f"this process: layer_by_layer={layer_by_layer}. Give all processes one value."
+            )
 
     def _groups(self) -> list[list[str]]:
         """Return the groups of layers, which a process without data does not know."""

@@ -115,6 +115,14 @@ def test_a_single_sequence_counts_in_inner_functional_models():
     np.testing.assert_array_equal(behind.count, 8)
 
 
+def test_a_single_sequence_counts_only_for_the_kernel_norm_of_a_recurrence():
+    rnn = keras_norm.BatchNormSimpleRNN(2, max_timesteps=TIME, dtype="float64")
+    (found,) = collect_parts(model_of(rnn, shape=(TIME, 3)), [[np.arange(8), [8]]])
+    counts = {path.split("/")[-1]: layer.count[1:] for path, layer in found.layers.items()}
+    np.testing.assert_array_equal(counts["kernel_norm"], 9)
+    np.testing.assert_array_equal(counts["recurrent_norm"], 8)
+
+
 def test_noise_does_not_depend_on_the_parts():
     """Each batch has its own noise, also if a part has it twice."""
     norm = keras_norm.BatchNormalization(dtype="float64")
@@ -180,6 +188,16 @@ def test_layer_by_layer_each_layer_has_the_statistics_of_inference(batch_size):
             np.testing.assert_allclose(layer.moving_mean, np.mean(x, axis=0), rtol=1e-12)
             np.testing.assert_allclose(layer.moving_variance, np.var(x, axis=0), rtol=1e-12)
         x = np.asarray(layer(x, training=False) if "norm" in layer.name else layer(x))
+
+
+def test_layer_by_layer_the_norms_of_a_recurrence_share_a_pass_in_the_order_of_the_calls():
+    norms = [keras_norm.BatchNormalization(name=name, dtype="float64") for name in "zya"]
+    rnn = keras_norm.BatchNormSimpleRNN(2, max_timesteps=TIME, name="m", dtype="float64")
+    collector = StatisticsCollector(masked_model(*norms[:2], rnn, norms[2]))
+    collector([X])
+    cell = "m/batch_norm_simple_rnn_cell"
+    recurrence = [f"{cell}/kernel_norm", f"{cell}/recurrent_norm"]
+    assert list(map(sorted, collector.groups())) == [["z"], ["y"], recurrence, ["a"]]
 
 
 def test_layer_by_layer_in_steps_equals_one_call():

@@ -101,6 +101,9 @@ def recalibrated(place, x):
         with pytest.raises(ValueError, match=r"statistics|samples") as error:
             keras_norm.recalibrate(model, part)
         results[name] = str(error.value)
+    if len(place.addresses) > 1:
+        with pytest.raises(ValueError, match="different values of layer_by_layer"):
+            keras_norm.recalibrate(model, x, layer_by_layer=place.rank == 0)
     np.testing.assert_array_equal(statistics_of(model), before)
     return results
 
@@ -123,18 +126,23 @@ def test_all_processes_have_the_statistics_of_all_rows(kind, tmp_path):
 
 
 def lost(place, x):
-    """Recalibrate in process 0; process 1 ends."""
+    """Recalibrate; process 1 ends while it reads its rows."""
     import keras_norm
+
+    def batches():
+        yield x
+        if place.rank == 1:
+            os._exit(0)  # without waiting for the other process
 
     model = build_model(place)
     before = statistics_of(model)
-    if place.rank == 0:
-        with pytest.raises(RuntimeError, match="a process has ended, or did not call recalibrate"):
-            keras_norm.recalibrate(model, x)
+    with pytest.raises(RuntimeError, match="a process has ended, or did not call recalibrate"):
+        keras_norm.recalibrate(model, batches())
     np.testing.assert_array_equal(statistics_of(model), before)
-    os._exit(0)  # without waiting for the other process
+    os._exit(0)
 
 
-def test_a_process_that_ends_is_reported(tmp_path):
-    with processes.Group("torch", lost, tmp_path, x=X) as group:
+@pytest.mark.parametrize("kind", ["multiworker", "jax", "torch"])
+def test_a_process_that_ends_is_reported(kind, tmp_path):
+    with processes.Group(kind, lost, tmp_path, x=X) as group:
         group.wait_for_all(seconds=60.0)

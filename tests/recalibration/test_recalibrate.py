@@ -52,17 +52,29 @@ def test_statistics_of_a_timestep_are_those_of_the_sequences_that_reach_it():
     backward[2][:4] = np.roll(backward[2][:4], -2, axis=1)  # timestep 0 is the last unmasked one
     layers.append((both.backward_layer.cell, backward))
     for cell, _ in layers:
-        before = np.where(np.arange(6)[:, None] < 4, 99.0, 7.0) * np.ones(5)
-        cell.kernel_norm.moving_mean.assign(before)
+        norm, before = cell.kernel_norm, np.where(np.arange(6) < 4, 99, 7)
+        for variable in (norm.moving_mean, norm.moving_variance):
+            variable.assign(before[:, None] * np.ones(5))
+        norm.update_count.assign(before)
     keras_norm.recalibrate(model, [(batch.astype("float32"),) for batch in batches])
     for cell, sequences in layers:
         norm = cell.kernel_norm
-        np.testing.assert_array_equal(norm.update_count, [3, 3, 2, 2, 0, 0])
+        np.testing.assert_array_equal(norm.update_count, [3, 3, 2, 2, 7, 7])
         for t in range(4):
             unmasked = [b[b[:, t].any(axis=-1), t] for b in sequences if b.shape[1] > t]
             projected = np.concatenate(unmasked) @ np.asarray(cell.kernel, "float64")
             assert_has_statistics_of(norm, projected, row=t, rtol=1e-4)
-        np.testing.assert_array_equal(norm.moving_mean[4:], 7.0)
+        for variable in (norm.moving_mean, norm.moving_variance):
+            np.testing.assert_array_equal(variable[4:], 7.0)
+
+
+def test_nan_statistics_do_not_spread_from_a_timestep_of_a_single_sequence():
+    """The second batch has one sequence, which is normalized with the moving statistics."""
+    first, layer = keras_norm.TimestepBatchNormalization(3), keras_norm.BatchNormalization()
+    model, x = model_of(first, layer, shape=(None, 4)), RNG.normal(size=(9, 3, 4))
+    first.moving_mean.assign(np.full((3, 4), np.nan))
+    assert keras_norm.recalibrate(model, [x[:8], x[8:]]) == 2
+    assert np.isfinite(layer.moving_mean).all()
 
 
 def test_a_cell_in_keras_rnn_gets_the_statistics_of_every_timestep():
@@ -73,6 +85,13 @@ def test_a_cell_in_keras_rnn_gets_the_statistics_of_every_timestep():
     projected = x @ np.asarray(cell.kernel)
     for row, steps in ((0, projected[:, :1]), (1, projected[:, 1:])):
         assert_has_statistics_of(cell.kernel_norm, steps, row=row, rtol=1e-4)
+
+
+@pytest.mark.parametrize("package", [keras_norm, keras.layers])
+def test_statistics_are_those_of_the_feature_axis(package):
+    layer, x = package.BatchNormalization(axis=1), RNG.normal(X[0, :, None], size=(9, 4, 4))
+    keras_norm.recalibrate(model_of(layer, shape=(4, 4)), x)
+    assert_has_statistics_of(layer, x.swapaxes(1, 2))
 
 
 def test_a_norm_shared_by_two_inputs_gets_the_statistics_of_both():
@@ -128,10 +147,11 @@ def test_a_frozen_slot_normalizes_with_its_moving_statistics_during_recalibratio
 
 @pytest.mark.parametrize("package", [keras_norm, pytest.param(keras.layers, marks=needs_renorm)])
 def test_training_continues_from_the_recalibrated_variance_with_renorm(package):
-    layer = package.BatchNormalization(renorm=True)
+    layer = package.BatchNormalization(renorm=True, epsilon=9.0)
     model = keras.Sequential([keras.Input((4,)), layer])
     keras_norm.recalibrate(model, 10.0 * X)
-    np.testing.assert_allclose(layer.moving_stddev, np.std(10.0 * X, axis=0), rtol=1e-3)
+    stddev = np.sqrt(np.var(10.0 * X, axis=0) + 9.0)
+    np.testing.assert_allclose(layer.moving_stddev, stddev, rtol=1e-5)
     before = layer.moving_variance.numpy()
     model(10.0 * X, training=True)
     np.testing.assert_allclose(layer.moving_variance, before, rtol=0.01)
@@ -168,6 +188,32 @@ def test_only_the_statistics_of_layers_that_are_not_frozen_change():
 
 
 # Models -----------------------------------------------------------------------------------------
+
+
+class OwnNorm(keras.layers.Layer):
+    """A batch norm of a user. A batch without unmasked positions has statistics of NaN."""
+
+    supports_masking = True
+
+    def build(self, shape):
+        for name in ("moving_mean", "moving_variance"):
+            setattr(self, name, self.add_weight(shape[-1:], "ones", trainable=False, name=name))
+
+    def call(self, x, mask=None, training=False):
+        if training:
+            weights = keras.ops.cast(keras.ops.expand_dims(mask, -1), x.dtype)
+            n, total = keras.ops.sum(weights), lambda y: keras.ops.sum(weights * y, axis=(0, 1))
+            self.moving_mean.assign(total(x) / n)
+            self.moving_variance.assign(total((x - self.moving_mean) ** 2) / n)
+        return x
+
+
+def test_a_batch_norm_of_a_user_is_weighted_by_the_unmasked_positions_of_each_batch():
+    unmasked = np.arange(5) < RNG.integers(1, 6, 30)[:, None]
+    x, layer = RNG.normal(3.0, 2.0, (30, 5, 4)) * unmasked[..., None], OwnNorm()
+    model = model_of(keras.layers.Masking(), layer, shape=(5, 4))
+    keras_norm.recalibrate(model, [x[:4], np.zeros((7, 5, 4)), x[4:]])
+    assert_has_statistics_of(layer, x[unmasked])
 
 
 class Momentum(keras.layers.Layer):

@@ -1,7 +1,6 @@
 """Statistics: their file, and parts that cannot be read or merged."""
 
 import dataclasses
-import types
 
 import keras
 import numpy as np
@@ -9,8 +8,7 @@ import pytest
 
 import keras_norm
 from keras_norm import Statistics, collect_statistics, merge_statistics
-from keras_norm.recalibration import process_group
-from tests.recalibration.models import X, assert_refused, model_of
+from tests.recalibration.models import X, model_of
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +38,25 @@ def test_a_model_loaded_twice_has_equal_paths_and_weights(tmp_path):
     models = [keras.saving.load_model(tmp_path / "model.keras") for _ in range(2)]
     x = np.broadcast_to(X[:, None], (70, 3, 4))
     merge_statistics(collect_statistics(model, x) for model in models)
+
+
+def test_paths_have_the_names_of_a_user_and_count_equal_names():
+    """Keras numbers the layers that a subclassed model creates without a name."""
+
+    class Own(keras.Model):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.norms = [keras_norm.BatchNormalization() for _ in range(2)]
+            self.norms.append(keras_norm.BatchNormalization(name="norm_2"))
+
+        def call(self, x, training=None):
+            for norm in self.norms:
+                x = norm(x, training=training)
+            return x
+
+    (own := Own())(X)
+    paths = ["batch_normalization", "batch_normalization_1", "norm_2"]
+    assert list(collect_statistics(own, X).layers) == paths
 
 
 def test_the_moving_statistics_of_collected_layers_may_differ():
@@ -98,6 +115,11 @@ def changed_file(statistics, path, **changes):
         ({"mean_0": None}, "is not a file of statistics, or is damaged: 'mean_0"),
         ({"mean_0": np.full(4, np.nan)}, "layer 'norm' has statistics that are NaN or infinite"),
         ({"mean_0": np.zeros(4, "float32")}, "layer 'norm' has arrays that are not float64"),
+        (
+            {"batches_0": np.array(3, "int32")},
+            "layer 'norm' has arrays that are not float64 and int",
+        ),
+        ({"batches_0": np.array(-1)}, "layer 'norm' has a negative count"),
         ({"mean_0": np.zeros(3)}, "layer 'norm' has arrays of shapes .* do not fit together"),
         ({"count_0": np.array([-1.0])}, "layer 'norm' has a negative count or variance"),
         ({"mean_0": np.array([{}] * 4)}, "is damaged: Object arrays cannot be loaded"),
@@ -110,6 +132,8 @@ def changed_file(statistics, path, **changes):
         "missing",
         "NaN",
         "dtype",
+        "dtype of batches",
+        "batches of a layer",
         "shape",
         "negative",
         "pickle",
@@ -143,23 +167,3 @@ def test_layers_must_be_batch_normalizations_of_the_model(model, layers):
 def test_layers_may_be_a_generator(model):
     found = collect_statistics(model, X, layers=(path for path in ["norm"]))
     assert list(found.layers) == ["norm"]
-
-
-def test_a_group_that_lost_a_process_is_reported_in_one_line(monkeypatch):
-    def fail(*args):
-        raise ConnectionError("Connection closed by peer [127.0.0.1]:1\nException raised from")
-
-    monkeypatch.setattr(process_group, f"_gather_with_{keras.backend.backend()}", fail)
-    model = model_of(keras_norm.BatchNormalization())
-    message = (
-        r"a process has ended.*: Connection closed by peer \[127.0.0.1\]:1\. Restart.*changed\.$"
-    )
-    assert_refused(model, X, message, error=RuntimeError)
-
-
-def test_weights_that_are_spread_over_processes_are_refused():
-    """Keras' ModelParallel creates such arrays of JAX on several processes."""
-    value = types.SimpleNamespace(is_fully_replicated=False, is_fully_addressable=False)
-    weight = types.SimpleNamespace(path="dense/kernel", value=value)
-    with pytest.raises(ValueError, match=r"'dense/kernel' is spread over several processes\. Save"):
-        process_group.require_whole_weights(types.SimpleNamespace(weights=[weight]))
