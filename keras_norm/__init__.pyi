@@ -89,6 +89,9 @@ class NormGRU(keras.layers.RNN):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -114,7 +117,8 @@ class NormGRU(keras.layers.RNN):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
+            unknown `norm_form`, a norm or a joint form together with `reset_after=False`, or
+            `unit_update_bias=True` together with `use_bias=False`.
 
     Example:
         >>> NormGRU(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -143,6 +147,7 @@ class NormGRU(keras.layers.RNN):
     recurrent_regularizer: keras.regularizers.Regularizer | None
     reset_after: bool
     seed: int | keras.random.SeedGenerator | None
+    unit_update_bias: bool
     units: int
     use_bias: bool
     def __init__(
@@ -173,6 +178,7 @@ class NormGRU(keras.layers.RNN):
         reset_after: bool = True,
         use_cudnn: bool | str = "auto",
         *,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -816,6 +822,9 @@ class BatchNormGRU(NormGRU):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -890,6 +899,7 @@ class BatchNormGRU(NormGRU):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1162,6 +1172,9 @@ class LayerNormGRU(NormGRU):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1226,6 +1239,7 @@ class LayerNormGRU(NormGRU):
         use_cudnn: bool | str = "auto",
         *,
         epsilon: float = 1e-05,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1440,6 +1454,9 @@ class NormGRUCell(keras.layers.GRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1456,7 +1473,8 @@ class NormGRUCell(keras.layers.GRUCell):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
+            unknown `norm_form`, a norm or a joint form together with `reset_after=False`, or
+            `unit_update_bias=True` together with `use_bias=False`.
 
     Example:
         >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -1469,6 +1487,7 @@ class NormGRUCell(keras.layers.GRUCell):
 
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
+    unit_update_bias: bool
     def __init__(
         self,
         units: int,
@@ -1490,6 +1509,7 @@ class NormGRUCell(keras.layers.GRUCell):
         reset_after: bool = True,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
@@ -1697,6 +1717,9 @@ class BatchNormGRUCell(NormGRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1759,6 +1782,7 @@ class BatchNormGRUCell(NormGRUCell):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,
@@ -2003,6 +2027,9 @@ class LayerNormGRUCell(NormGRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -2055,6 +2082,7 @@ class LayerNormGRUCell(NormGRUCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         activity_regularizer: Serializable = None,
         trainable: bool = True,

@@ -1,8 +1,11 @@
 """GRU with normalization inside."""
 
+import math
+from functools import partial
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
@@ -48,6 +51,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -64,7 +70,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
+            unknown `norm_form`, a norm or a joint form together with `reset_after=False`, or
+            `unit_update_bias=True` together with `use_bias=False`.
 
     Example:
         >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -85,14 +92,27 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         "recurrent_candidate_norm": 1,
     }
 
-    def __init__(self, units: int, norm: NormArgument = None, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int,
+        norm: NormArgument = None,
+        *args: Any,
+        unit_update_bias: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(units, norm, *args, **kwargs)
+        self.unit_update_bias = unit_update_bias
         if not (self.has_keras_equation() or self.reset_after):
             raise ValueError(
                 "A GRU with a norm needs reset_after=True: its reset gate acts after the norm (Ba "
                 "et al. 2016, supplement). Received: reset_after=False, and "
                 f"norm_form={self.norm_form!r}. Leave reset_after at True, or use NormGRU with "
                 "norm=None."
+            )
+        if unit_update_bias and not self.use_bias:
+            raise ValueError(
+                "unit_update_bias is the initial value of a bias. Received: unit_update_bias="
+                f"{unit_update_bias!r} and use_bias=False. Leave use_bias at True."
             )
 
     def has_keras_equation(self) -> bool:
@@ -106,12 +126,14 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         """
         # Keras' `build` creates two biases if `reset_after` is True, and uses `reset_after` for
         # nothing else. So set it to False during the `build` of a cell with norms.
-        reset_after = self.reset_after
+        reset_after, initializer = self.reset_after, self.bias_initializer
         self.reset_after = reset_after and self.has_keras_equation()
+        if self.unit_update_bias:
+            self.bias_initializer = partial(_initialize_bias, initializer, self.units)
         try:
             super().build(input_shape)
         finally:
-            self.reset_after = reset_after
+            self.reset_after, self.bias_initializer = reset_after, initializer
 
     def step_weights(self) -> Weights:
         """Return the kernels and the biases that `project_inputs` and `step` use.
@@ -173,6 +195,14 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     def has_custom_gradient(self) -> bool:
         """Return whether the options of the cell have the custom gradient of `backward_step`."""
         return super().has_custom_gradient() and self.reset_after
+
+
+def _initialize_bias(
+    initializer: keras.initializers.Initializer, units: int, shape: Shape, dtype: str
+) -> Tensor:
+    """Initialize a bias whose first `units` are 1: the bias of z, in the first of Keras' biases."""
+    columns = ops.reshape(ops.arange(math.prod(shape)), shape)
+    return ops.where(columns < units, 1.0, initializer(shape, dtype))
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")

@@ -1,10 +1,14 @@
 """Compare LSTM, GRU and SimpleRNN with the equations of Ba et al. and with the layers of Keras."""
 
+import keras
+import numpy as np
 import pytest
 
 from keras_norm import (
+    BatchNormGRU,
     BatchNormLSTM,
     LayerNormalization,
+    LayerNormGRU,
     NormGRU,
     NormGRUCell,
     NormLSTM,
@@ -136,6 +140,29 @@ def test_the_forget_gate_bias_is_initialized_as_in_keras(unit_forget_bias):
     kinds.assert_close(*([layer.cell.bias] for layer in layers), 0)
 
 
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (NormGRU, {}),
+        (NormGRU, {"norm": NORM, "norm_form": "joint_all"}),
+        (NormGRUCell, {"norm": RMS, "use_bias": False, "dtype": "bfloat16"}),
+        (LayerNormGRU, {"bias_initializer": "glorot_uniform"}),
+        (BatchNormGRU, {"max_timesteps": 5}),
+    ],
+)
+def test_unit_update_bias_only_initializes_the_bias_of_z_with_ones(cls, options):
+    config = cls(3, unit_update_bias=True, **options).get_config()
+    biases = []
+    for arguments in (config, cls(3, **options).get_config()):
+        keras.utils.set_random_seed(5)
+        layer = cls.from_config(arguments)
+        layer.build((None, 4) if cls is NormGRUCell else (None, None, 4))
+        biases.append(np.asarray(getattr(layer, "cell", layer).bias).ravel().astype("float32"))
+    assert (biases[0][:3] == 1.0).all()
+    np.testing.assert_array_equal(biases[0][3:], biases[1][3:])
+    assert config["bias_initializer"] == cls(3, **options).get_config()["bias_initializer"]
+
+
 def test_a_normalized_gru_has_one_bias_and_a_gru_without_norms_the_two_of_keras():
     for norm in (NORM, {"kernel_norm": NORM}):
         assert kinds.build(GRU, norm).cell.bias.shape == (3 * UNITS,)
@@ -170,6 +197,13 @@ def test_wrong_options_of_an_lstm_raise(options, fragments):
 def test_a_norm_with_reset_after_false_raises(cls):
     assert_refused(lambda: cls(3, norm=NORM, reset_after=False), "reset_after")
     assert not cls(3, norm={"kernel_norm": None}, reset_after=False).reset_after
+
+
+def test_a_unit_bias_of_z_without_a_bias_raises():
+    assert_refused(
+        lambda: NormGRU(3, norm=NORM, unit_update_bias=True, use_bias=False),
+        "Received: unit_update_bias=True and use_bias=False. Leave use_bias at True.",
+    )
 
 
 def test_a_failed_build_does_not_change_reset_after():
