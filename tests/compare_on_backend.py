@@ -48,6 +48,7 @@ MASK = np.array(
 )
 DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3}
 LAST = {"return_sequences": False}
+RESETS = {"resets": np.arange(BATCH * TIME).reshape(BATCH, TIME) % 3 == 1}
 
 # The layer class, the norm, the mask, the options of the layer, and whether to train.
 COMPARISONS = {
@@ -55,6 +56,8 @@ COMPARISONS = {
     "LSTM, three norms, mask, dropout": (LSTM, MIXED, MASK, DROPOUT, True),
     "LSTM, ddof=1 and epsilon outside": (LSTM, UNBIASED, MASK, LAST, True),
     "LSTM, batch norm, inference": (LSTM, TIMESTEP, MASK, {}, False),
+    "LSTM, LayerNorm, resets": (LSTM, LAYER_NORM, MASK, RESETS, True),
+    "LSTM, batch norm, inference, resets": (LSTM, TIMESTEP, MASK, {**RESETS, **LAST}, False),
     "GRU, LayerNorm, backwards": (GRU, LAYER_NORM, MASK, {"go_backwards": True}, True),
     "GRU, batch norm, mask": (GRU, TIMESTEP, MASK, {}, True),
     "GRU, no norm, dropout": (GRU, None, None, {**DROPOUT, **LAST}, True),
@@ -103,12 +106,12 @@ def values_of(layer):
     }
 
 
-def loss_of(layer, rest, mask=None, training=True):
+def loss_of(layer, rest, mask=None, training=True, **call):
     """Return a function that maps sources to a nonlinear sum of the results, and the results."""
 
     def loss(sources):
         weights, inputs, states = (sources[name] for name in ("weights", "inputs", "states"))
-        options = {"initial_state": states, "mask": mask, "training": training}
+        options = {"initial_state": states, "mask": mask, "training": training, **call}
         (outputs, *last), after = layer.stateless_call(weights, rest, inputs, **options)
         total = sum(ops.sum(ops.sin(3.0 * y)) for y in (outputs, *last))
         return total, {"outputs": outputs, "states": last, "statistics": after}
@@ -116,10 +119,10 @@ def loss_of(layer, rest, mask=None, training=True):
     return loss
 
 
-def compute_all(layer, mask, training):
+def compute_all(layer, mask, training, **call):
     """Compute outputs, last states, statistics, and the gradients of a nonlinear sum, by name."""
     rest, sources = values_of(layer)
-    loss = loss_of(layer, rest, mask, training)
+    loss = loss_of(layer, rest, mask, training, **call)
     (_, results), gradients = run(with_gradients(loss), sources)
     return results | {f"gradients of {name}": g for name, g in gradients.items()}
 
@@ -135,8 +138,10 @@ def assert_close(actual, expected, name):
 
 def compare(layer_class, norm, mask, options, training):
     """Compare the custom gradient of a layer with the loop."""
+    call = {name: options[name] for name in RESETS if name in options}
+    options = {name: value for name, value in options.items() if name not in call}
     of_loop, found = (
-        compute_all(build(layer_class, norm, compiled=compiled, **options), mask, training)
+        compute_all(build(layer_class, norm, compiled=compiled, **options), mask, training, **call)
         for compiled in (False, True)
     )
     assert found.keys() == of_loop.keys()
