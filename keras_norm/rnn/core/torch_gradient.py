@@ -159,7 +159,12 @@ def _differentiable_gradients(
     needed: Sequence[bool],
     d_results: Tensors,
 ) -> list[Tensor | None]:
-    """Return the gradients of the arguments that need one, by operations of PyTorch."""
+    """Return the gradients of the arguments that need one, by operations of PyTorch.
+
+    The states of a reset can be the tensors of the initial states. A view of each argument has a
+    gradient of its own.
+    """
+    arguments = tree.map_structure(lambda x: x.view_as(x), arguments)
     outputs, states, *_ = _forward(*settings, False, arguments)
     sources = [x for x, needs in zip(tree.flatten(arguments), needed, strict=True) if needs]
     found = iter(

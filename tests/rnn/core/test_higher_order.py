@@ -11,36 +11,39 @@ from keras_norm import LayerNormalization, TimestepBatchNormalization
 from tests.rnn import kinds
 from tests.rnn.kinds import GRU, LSTM, MASK, SIMPLE_RNN
 
+RESETS = np.arange(MASK.size).reshape(MASK.shape) % 3 == 1
 
-def penalty(layer, x, states, mask):
+
+def penalty(layer, x, states, mask, resets=None):
     """Gradient of a gradient penalty, for inputs, states and weights."""
     sources = [x, *states, *(v.value for v in layer.trainable_variables)]
     with tf.GradientTape() as outer:
         outer.watch(sources)
         with tf.GradientTape() as inner:
             inner.watch(sources)
-            y = layer(x, initial_state=states, mask=mask, training=True)[0]
-            loss = tf.reduce_sum(tf.sin(y))
+            call = {"initial_state": states, "mask": mask, "resets": resets}
+            loss = tf.reduce_sum(tf.sin(layer(x, training=True, **call)[0]))
         first = inner.gradient(loss, sources)
         size = tf.add_n([tf.reduce_sum(tf.square(g)) for g in first if g is not None])
     return outer.gradient(size, sources, unconnected_gradients="zero")
 
 
 @pytest.mark.parametrize(
-    ("kind", "norm"),
+    ("kind", "norm", "resets"),
     [
-        (LSTM, LayerNormalization()),
-        (GRU, LayerNormalization()),
-        (SIMPLE_RNN, TimestepBatchNormalization(3)),
+        (LSTM, LayerNormalization(), None),
+        (GRU, LayerNormalization(), RESETS),
+        (SIMPLE_RNN, TimestepBatchNormalization(3), None),
     ],
-    ids=["LSTM", "GRU", "SimpleRNN"],
+    ids=["LSTM", "GRU with resets", "SimpleRNN"],
 )
-def test_second_derivatives_match_the_loop(kind, norm):
+def test_second_derivatives_match_the_loop(kind, norm, resets):
     kinds.assert_compiled_equals_loop(
         lambda **compiled: kinds.build(kind, norm, **compiled),
         kinds.cast(kinds.inputs()),
         kinds.cast(kinds.initial_states(kind)),
         MASK,
+        resets,
         run=penalty,
         atol=1e-9,
     )
