@@ -9,6 +9,7 @@ from keras_norm import rnn as _rnn
 from keras_norm.conversion.convert import convert, to_keras
 from keras_norm.keras_internals import warn_of_untested_versions as _warn_of_untested_versions
 from keras_norm.layers import *  # noqa: F403
+from keras_norm.packed_sequences import PackedSequences, pack_sequences
 from keras_norm.recalibration.assign_statistics import assign_statistics
 from keras_norm.recalibration.collect_statistics import collect_statistics
 from keras_norm.recalibration.merge_statistics import merge_statistics
@@ -25,6 +26,7 @@ if not (_FOLDER / "export").is_dir():
     __path__.append(str(_FOLDER.parent))  # noqa: F405
 
 __all__ = [
+    "PackedSequences",
     "Statistics",
     "__version__",
     "assign_statistics",
@@ -32,6 +34,7 @@ __all__ = [
     "compat",
     "convert",
     "merge_statistics",
+    "pack_sequences",
     "plot_statistics",
     "recalibrate",
     "to_keras",

@@ -8,6 +8,8 @@ from keras_norm import compat as compat
 from keras_norm import export as export
 from keras_norm.conversion.convert import convert as convert
 from keras_norm.conversion.convert import to_keras as to_keras
+from keras_norm.packed_sequences import PackedSequences as PackedSequences
+from keras_norm.packed_sequences import pack_sequences as pack_sequences
 from keras_norm.recalibration.assign_statistics import assign_statistics as assign_statistics
 from keras_norm.recalibration.collect_statistics import collect_statistics as collect_statistics
 from keras_norm.recalibration.merge_statistics import merge_statistics as merge_statistics

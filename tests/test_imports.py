@@ -16,7 +16,7 @@ PARTS = [
     "layers",
     "rnn",
     "recalibration compat conversion clone named_layers substitution time_distributed new_figure "
-    "progress statistics_plot npz_files",
+    "packed_sequences progress statistics_plot npz_files",
     "export.errors export.input_names export.packages export.results export.signature",
     "export.compare",
     "export.runtimes",
