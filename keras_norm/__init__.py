@@ -16,6 +16,7 @@ from keras_norm.recalibration.merge_statistics import merge_statistics
 from keras_norm.recalibration.recalibrate import recalibrate
 from keras_norm.recalibration.statistics import Statistics
 from keras_norm.rnn import *  # noqa: F403
+from keras_norm.rnn.bidirectional import Bidirectional
 from keras_norm.statistics_plot import plot_statistics
 from keras_norm.version import __version__
 
@@ -26,6 +27,7 @@ if not (_FOLDER / "export").is_dir():
     __path__.append(str(_FOLDER.parent))  # noqa: F405
 
 __all__ = [
+    "Bidirectional",
     "PackedSequences",
     "Statistics",
     "__version__",

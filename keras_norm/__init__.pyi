@@ -15,6 +15,7 @@ from keras_norm.recalibration.collect_statistics import collect_statistics as co
 from keras_norm.recalibration.merge_statistics import merge_statistics as merge_statistics
 from keras_norm.recalibration.recalibrate import recalibrate as recalibrate
 from keras_norm.recalibration.statistics import Statistics as Statistics
+from keras_norm.rnn.bidirectional import Bidirectional as Bidirectional
 from keras_norm.statistics_plot import plot_statistics as plot_statistics
 from keras_norm.typing import Serializable, Tensor
 from keras_norm.version import __version__ as __version__

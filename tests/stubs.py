@@ -36,6 +36,7 @@ from keras_norm.recalibration.collect_statistics import collect_statistics as co
 from keras_norm.recalibration.merge_statistics import merge_statistics as merge_statistics
 from keras_norm.recalibration.recalibrate import recalibrate as recalibrate
 from keras_norm.recalibration.statistics import Statistics as Statistics
+from keras_norm.rnn.bidirectional import Bidirectional as Bidirectional
 from keras_norm.statistics_plot import plot_statistics as plot_statistics
 from keras_norm.typing import Serializable, Tensor
 from keras_norm.version import __version__ as __version__
@@ -64,7 +65,7 @@ PUBLIC = [
     value
     for name in keras_norm.__all__
     if isinstance(value := getattr(keras_norm, name), type)
-    if issubclass(value, keras.layers.Layer)
+    if issubclass(value, keras.layers.Layer) and f" as {name}\n" not in HEAD
 ]
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from keras_norm.keras_internals import mask_of
 from keras_norm.typing import Nest, Shape, Tensor, Tensors
 
 MASK_SHAPE = (
@@ -30,6 +31,15 @@ class MaskWithResets(NamedTuple):
     mask: Tensor | None
     resets: Tensor
     states: Tensors | None = None
+
+
+def join_resets(sequences: Tensor, mask: Nest, resets: Tensor) -> MaskWithResets:
+    """Join the resets and the mask.
+
+    Without a mask, use the mask that Keras attached to the sequences: Keras passes it only to calls
+    with one tensor.
+    """
+    return MaskWithResets(mask_of(sequences) if mask is None else mask, resets)
 
 
 def require_real(sequences: Tensor) -> None:

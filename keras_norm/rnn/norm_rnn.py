@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_norm.keras_internals import mask_of, release_gradients
+from keras_norm.keras_internals import release_gradients
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import with_features
 from keras_norm.layers.rematerialization import run_once
@@ -18,6 +18,7 @@ from keras_norm.rnn.call_arguments import (
     broadcast_rows,
     convert_mask,
     convert_resets,
+    join_resets,
     require_real,
     require_state_shape,
 )
@@ -148,7 +149,7 @@ class NormRNN(keras.layers.RNN):
                 `get_initial_state`.
         """
         if resets is not None:
-            mask = MaskWithResets(mask_of(sequences) if mask is None else mask, resets)
+            mask = join_resets(sequences, mask, resets)
         if isinstance(mask, MaskWithResets) and self.stateful and initial_state is None:
             # The stored states belong to the first sequence of each row.
             mask = mask._replace(states=self.get_initial_state(ops.shape(sequences)[0]))

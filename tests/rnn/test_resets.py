@@ -305,3 +305,30 @@ def test_programs_of_xla_equal_the_loop(jit_compile):
         lambda compiled: build(LSTM, "layer", compiled=compiled),
         run=lambda layer: run(layer) if layer.compiled else kinds.train(layer, x, states, **call),
     )
+
+
+@pytest.mark.parametrize("merge_mode", ["concat", None])
+def test_bidirectional_passes_resets_and_the_mask_to_both_directions(merge_mode, tmp_path):
+    inner = GRU.layer(UNITS, norm=LAYER_NORM, return_sequences=True)
+    layer = keras_norm.Bidirectional(inner, merge_mode)
+    x, resets = keras.Input((None, FEATURES)), keras.Input((None,), dtype="bool")
+    model = keras.Model([x, resets], layer(keras.layers.Masking()(x), resets=resets))
+    kinds.randomize(model)
+    model.save(tmp_path / "model.keras")
+    rows = np.where(MASK[..., None], data(GRU)[0], 0.0).astype("float32")
+    expected = []
+    for name, backwards in (("forward_layer", False), ("backward_layer", True)):
+        apart = Apart(RESETS, MASK, backwards)
+        alone = getattr(layer, name)(apart.split(rows, [])[0], mask=apart.mask)
+        (y,) = apart.join([np.asarray(alone)])
+        expected.append(y[:, ::-1] if backwards else y)
+    expected = [np.concatenate(expected, axis=-1)] if merge_mode else expected
+    for each in (model, keras.saving.load_model(tmp_path / "model.keras")):
+        kinds.assert_close(keras.tree.flatten(each([rows, RESETS])), expected, 1e-6)
+
+
+def test_bidirectional_refuses_resets_for_layers_of_keras():
+    layer = keras_norm.Bidirectional(keras.layers.GRU(2), name="both")
+    x = np.zeros((BATCH, TIME, FEATURES), "float32")
+    layer(x)
+    assert_refused(lambda: layer(x, resets=RESETS), "resets", "GRU in Bidirectional 'both'")
