@@ -60,12 +60,12 @@ def assign_statistics(model: keras.Model, statistics: Statistics) -> None:
             f"The statistics were collected with other weights than those of model {model.name!r}. "
             "Collect them again with this model."
         )
-    require_data(statistics)
+    _require_data(statistics)
     values = {path: s.new_values(norms[path]) for path, s in statistics.layers.items()}
     for path, pairs in values.items():
         for variable, value in pairs:
             _require_in_range(path, variable, value)
-    assign_all([pair for pairs in values.values() for pair in pairs])
+    _assign_all([pair for pairs in values.values() for pair in pairs])
 
 
 def _require_in_range(path: str, variable: keras.Variable, value: Array) -> None:
@@ -83,7 +83,7 @@ def _require_in_range(path: str, variable: keras.Variable, value: Array) -> None
         )
 
 
-def require_data(statistics: Statistics) -> None:
+def _require_data(statistics: Statistics) -> None:
     """Check that the statistics have samples, and that every layer that was called has data.
 
     Raises:
@@ -100,7 +100,7 @@ def require_data(statistics: Statistics) -> None:
             )
 
 
-def assign_all(values: Sequence[tuple[keras.Variable, Array]]) -> None:
+def _assign_all(values: Sequence[tuple[keras.Variable, Array]]) -> None:
     """Assign values to variables; after an error restore the old values of all variables."""
     before = [(variable, to_numpy(variable)) for variable, _ in values]
     with _delayed_interrupts():

@@ -44,21 +44,20 @@ def merge_statistics(parts: Iterable[Statistics]) -> Statistics:
                 f"parts must be an iterable of Statistics. Received as part {number}: {part!r}. "
                 "Read a file with Statistics.load."
             )
-        merged = part if merged is None else _merge(merged, part, f"Part {number}", "part 1")
+        merged = part if merged is None else _merge(merged, part, number)
     if merged is None:
         raise ValueError("There are no statistics to merge. Give at least one part.")
     return merged
 
 
-def require_equal_models(first: Statistics, other: Statistics, name: str, expected: str) -> None:
-    """Check that two statistics belong to one model with equal weights.
+def _merge(merged: Statistics, part: Statistics, number: int) -> Statistics:
+    """Merge the statistics of a part with those of the parts before it.
 
     Raises:
-        ValueError: the layers, their shapes or the weights differ; `name` and `expected` name both
-            statistics in the message.
+        ValueError: the layers, their shapes or the weights differ.
     """
     shapes, others = (
-        {path: layer.mean.shape for path, layer in s.layers.items()} for s in (first, other)
+        {path: layer.mean.shape for path, layer in s.layers.items()} for s in (merged, part)
     )
     for path in sorted({**shapes, **others}):
         if shapes.get(path) != others.get(path):
@@ -67,17 +66,13 @@ def require_equal_models(first: Statistics, other: Statistics, name: str, expect
                 for s in (others, shapes)
             )
             raise ValueError(
-                f"{name} belongs to another model: it has {found} for layer {path!r}, and "
-                f"{expected} has {wanted}. Collect all parts with one model."
+                f"Part {number} belongs to another model: it has {found} for layer {path!r}, and "
+                f"part 1 has {wanted}. Collect all parts with one model."
             )
-    if first.weights != other.weights:
+    if merged.weights != part.weights:
         raise ValueError(
-            f"{name} was collected with other weights than {expected}. Collect all parts with one "
-            "saved model."
+            f"Part {number} was collected with other weights than part 1. Collect all parts with "
+            "one saved model."
         )
-
-
-def _merge(first: Statistics, other: Statistics, name: str, expected: str) -> Statistics:
-    require_equal_models(first, other, name, expected)
-    layers = {path: layer.merge(other.layers[path]) for path, layer in first.layers.items()}
-    return Statistics(layers, first.batches + other.batches, first.weights)
+    layers = {path: layer.merge(part.layers[path]) for path, layer in merged.layers.items()}
+    return Statistics(layers, merged.batches + part.batches, merged.weights)

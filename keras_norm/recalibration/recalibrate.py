@@ -1,11 +1,13 @@
 """Recompute the moving statistics of batch normalizations from data."""
 
+import functools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import keras
 
 from keras_norm.recalibration.assign_statistics import assign_statistics
+from keras_norm.recalibration.layer_moments import LayerMoments
 from keras_norm.recalibration.merge_statistics import merge_statistics
 from keras_norm.recalibration.process_group import gather_bytes
 from keras_norm.recalibration.statistics import Statistics
@@ -105,13 +107,10 @@ class Recalibrator:
 
     def __init__(self, model: keras.Model) -> None:
         self._model = model
-        self._built: StatisticsCollector | None = None
 
-    @property
+    @functools.cached_property
     def _collector(self) -> StatisticsCollector:
-        if self._built is None:
-            self._built = StatisticsCollector(self._model)
-        return self._built
+        return StatisticsCollector(self._model)
 
     def __call__(
         self,
@@ -127,7 +126,7 @@ class Recalibrator:
             The number of batches used.
         """
 
-        def collect(paths: list[str] | None, given: Statistics | None) -> Statistics:
+        def collect(paths: list[str] | None, given: Mapping[str, LayerMoments]) -> Statistics:
             def collect_own() -> Statistics:
                 if layer_by_layer:
                     _require_several_passes(data)
@@ -136,10 +135,10 @@ class Recalibrator:
             return self._collect_from_processes(collect_own)
 
         self._require_equal_passes(layer_by_layer)
-        total = collect(None, None)
+        total = collect(None, {})
         # The statistics of the first group are exact: its inputs depend on no other group.
         for paths in self._groups()[1:] if layer_by_layer else ():
-            layers = {**total.layers, **collect(paths, total).layers}
+            layers = {**total.layers, **collect(paths, total.layers).layers}
             total = Statistics(layers, total.batches, total.weights)
         assign_statistics(self._model, total)
         return total.batches

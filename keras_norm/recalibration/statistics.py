@@ -5,7 +5,6 @@ import io
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import BinaryIO
 
 import numpy as np
 
@@ -74,20 +73,13 @@ class Statistics:
                 keras_norm; a number of it is NaN, infinite or negative.
             OSError: the file cannot be read.
         """
-        path = pathlib.Path(path)
-        with path.open("rb") as file:
-            return cls.read(file, f"'{path}'")
+        return cls.from_bytes(pathlib.Path(path).read_bytes(), f"'{path}'")
 
     @classmethod
     def from_bytes(cls, contents: bytes, name: str) -> "Statistics":
         """Read statistics from the bytes of `to_bytes`; error messages contain the name."""
-        return cls.read(io.BytesIO(contents), name)
-
-    @classmethod
-    def read(cls, file: BinaryIO, name: str) -> "Statistics":
-        """Read statistics from an open .npz file; error messages contain the name."""
         try:
-            arrays = read_npz(file)
+            arrays = read_npz(io.BytesIO(contents))
         except ValueError as error:
             raise ValueError(DAMAGED.format(name=name, reason=error)) from error
         found = arrays["format"].tolist() if "format" in arrays else None

@@ -2,8 +2,9 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple
 
 import keras
@@ -82,7 +83,7 @@ class StatisticsCollector:
         steps: int | None = None,
         batch_size: int | None = None,
         paths: Sequence[str] | None = None,
-        given: Statistics | None = None,
+        given: Mapping[str, LayerMoments] = MappingProxyType({}),
     ) -> Statistics:
         """Collect the statistics of layers on data, with the current weights of the model.
 
@@ -92,12 +93,12 @@ class StatisticsCollector:
             batch_size: number of rows in a batch of arrays; None for the default.
             paths: paths of the layers; None for all. The other layers normalize with their moving
                 statistics, as in inference.
-            given: statistics that replace the moving statistics of the other layers, or None.
+            given: statistics by path, which replace the moving statistics of other layers.
         """
         require_batches(steps, batch_size, data)
         paths = tuple(self.layers) if paths is None else tuple(paths)
-        replaced = {**dict.fromkeys(paths), **(given.layers if given else {})}
-        hashed = hash_weights(self.model, (self.layers[path].layer for path in replaced))
+        replaced = (self.layers[path].layer for path in {*paths, *given})
+        hashed = hash_weights(self.model, replaced)
         with without_distribution():
             self._reset(given)
             self._choose(paths)
@@ -150,15 +151,15 @@ class StatisticsCollector:
         inputs = getattr(self.model, "inputs", None) if self._stateful else None
         return inputs[0].shape[0] if inputs else None
 
-    def _reset(self, given: Statistics | None) -> None:
-        """Copy the weights of the model to the clone, and reset the states."""
+    def _reset(self, given: Mapping[str, LayerMoments]) -> None:
+        """Copy the weights of the model and given statistics to the clone, and reset the states."""
         self._clone.set_weights(self.model.get_weights())
         for _, copy, _ in self.layers.values():
             for variable in copy.non_trainable_variables:
                 # A batch whose statistics come from the moving statistics needs finite numbers.
                 value = to_numpy(variable)
                 variable.assign(np.nan_to_num(value, nan=1.0, posinf=1.0, neginf=1.0))
-        for path, statistics in (given.layers if given else {}).items():
+        for path, statistics in given.items():
             for variable, value in statistics.new_values(self.layers[path].copy):
                 variable.assign(value)
         for layer in self._stateful:
