@@ -53,6 +53,12 @@ def test_merged_statistics_are_those_of_all_rows(monkeypatch, location):
     np.testing.assert_array_equal(found.count, np.full((3, 1), len(rows)))
 
 
+def test_the_variance_of_equal_rows_is_not_negative(monkeypatch):
+    row = RNG.normal(size=(50, 2))
+    found = merge(monkeypatch, [statistics_of(np.repeat(row[None], n, axis=0)) for n in ROWS])
+    assert 0.0 <= np.min(found.variance) < np.max(found.variance) < 1e-14
+
+
 def test_a_replica_with_fewer_timesteps_counts_only_at_its_own(monkeypatch):
     short, long = RNG.normal(size=(4, 2, 2)), RNG.normal(size=(3, 5, 2))
     found = merge(monkeypatch, [statistics_of(short), statistics_of(long)])
