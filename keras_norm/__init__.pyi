@@ -8,8 +8,6 @@ from keras_norm import compat as compat
 from keras_norm import export as export
 from keras_norm.conversion.convert import convert as convert
 from keras_norm.conversion.convert import to_keras as to_keras
-from keras_norm.packed_sequences import PackedSequences as PackedSequences
-from keras_norm.packed_sequences import pack_sequences as pack_sequences
 from keras_norm.recalibration.assign_statistics import assign_statistics as assign_statistics
 from keras_norm.recalibration.collect_statistics import collect_statistics as collect_statistics
 from keras_norm.recalibration.merge_statistics import merge_statistics as merge_statistics
@@ -92,9 +90,8 @@ class NormGRU(keras.layers.RNN):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
-        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
-            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
-            a bias of -1.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -120,8 +117,7 @@ class NormGRU(keras.layers.RNN):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, a norm or a joint form together with `reset_after=False`, or
-            `unit_update_bias=True` together with `use_bias=False`.
+            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
 
     Example:
         >>> NormGRU(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -150,9 +146,9 @@ class NormGRU(keras.layers.RNN):
     recurrent_regularizer: keras.regularizers.Regularizer | None
     reset_after: bool
     seed: int | keras.random.SeedGenerator | None
-    unit_update_bias: bool
     units: int
     use_bias: bool
+    zoneout: float
     def __init__(
         self,
         units: int,
@@ -181,8 +177,8 @@ class NormGRU(keras.layers.RNN):
         reset_after: bool = True,
         use_cudnn: bool | str = "auto",
         *,
-        unit_update_bias: bool = False,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -213,6 +209,9 @@ class NormLSTM(keras.layers.RNN):
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
             over all 4 * units together, `joint_norm`.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
@@ -254,6 +253,7 @@ class NormLSTM(keras.layers.RNN):
     bias_constraint: keras.constraints.Constraint | None
     bias_initializer: keras.initializers.Initializer
     bias_regularizer: keras.regularizers.Regularizer | None
+    cell_zoneout: float
     compiled: bool | str
     dropout: float
     kernel_constraint: keras.constraints.Constraint | None
@@ -271,6 +271,7 @@ class NormLSTM(keras.layers.RNN):
     unit_forget_bias: bool
     units: int
     use_bias: bool
+    zoneout: float
     def __init__(
         self,
         units: int,
@@ -300,7 +301,9 @@ class NormLSTM(keras.layers.RNN):
         use_cudnn: bool | str = "auto",
         *,
         normalize_carry: bool = False,
+        cell_zoneout: float = 0.0,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -324,6 +327,8 @@ class NormSimpleRNN(keras.layers.RNN):
             `NormSimpleRNNCell`.
         norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -378,6 +383,7 @@ class NormSimpleRNN(keras.layers.RNN):
     seed: int | keras.random.SeedGenerator | None
     units: int
     use_bias: bool
+    zoneout: float
     def __init__(
         self,
         units: int,
@@ -404,6 +410,7 @@ class NormSimpleRNN(keras.layers.RNN):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -825,9 +832,8 @@ class BatchNormGRU(NormGRU):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
-        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
-            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
-            a bias of -1.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -902,8 +908,8 @@ class BatchNormGRU(NormGRU):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
-        unit_update_bias: bool = False,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -953,6 +959,9 @@ class BatchNormLSTM(NormLSTM):
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
             over all 4 * units together, `joint_norm`.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
@@ -1030,7 +1039,9 @@ class BatchNormLSTM(NormLSTM):
         synchronized: bool = False,
         count_leading_padding: bool = False,
         normalize_carry: bool = False,
+        cell_zoneout: float = 0.0,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1073,6 +1084,8 @@ class BatchNormSimpleRNN(NormSimpleRNN):
             TensorFlow does not support it, and JAX always does it.
         norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1145,6 +1158,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         synchronized: bool = False,
         count_leading_padding: bool = False,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1175,9 +1189,8 @@ class LayerNormGRU(NormGRU):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
-        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
-            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
-            a bias of -1.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1242,8 +1255,8 @@ class LayerNormGRU(NormGRU):
         use_cudnn: bool | str = "auto",
         *,
         epsilon: float = 1e-05,
-        unit_update_bias: bool = False,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1273,6 +1286,9 @@ class LayerNormLSTM(NormLSTM):
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
             over all 4 * units together, `joint_norm`.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
@@ -1339,7 +1355,9 @@ class LayerNormLSTM(NormLSTM):
         *,
         epsilon: float = 1e-05,
         normalize_carry: bool = False,
+        cell_zoneout: float = 0.0,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1362,6 +1380,8 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         epsilon: number that the norms add to the variance.
         norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1424,6 +1444,7 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         *,
         epsilon: float = 1e-05,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1457,9 +1478,8 @@ class NormGRUCell(keras.layers.GRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
-        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
-            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
-            a bias of -1.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1476,8 +1496,7 @@ class NormGRUCell(keras.layers.GRUCell):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, a norm or a joint form together with `reset_after=False`, or
-            `unit_update_bias=True` together with `use_bias=False`.
+            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
 
     Example:
         >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -1490,7 +1509,7 @@ class NormGRUCell(keras.layers.GRUCell):
 
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
-    unit_update_bias: bool
+    zoneout: float
     def __init__(
         self,
         units: int,
@@ -1512,8 +1531,8 @@ class NormGRUCell(keras.layers.GRUCell):
         reset_after: bool = True,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
-        unit_update_bias: bool = False,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1544,6 +1563,9 @@ class NormLSTMCell(keras.layers.LSTMCell):
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
             over all 4 * units together, `joint_norm`.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
@@ -1575,9 +1597,11 @@ class NormLSTMCell(keras.layers.LSTMCell):
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
     """
 
+    cell_zoneout: float
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     normalize_carry: bool
+    zoneout: float
     def __init__(
         self,
         units: int,
@@ -1600,7 +1624,9 @@ class NormLSTMCell(keras.layers.LSTMCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         normalize_carry: bool = False,
+        cell_zoneout: float = 0.0,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1623,6 +1649,8 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
             dict from slots to layers; or None. A slot that is missing from the dict has no norm.
         norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -1652,6 +1680,7 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
 
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
+    zoneout: float
     def __init__(
         self,
         units: int,
@@ -1672,6 +1701,7 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1720,9 +1750,8 @@ class BatchNormGRUCell(NormGRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
-        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
-            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
-            a bias of -1.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1785,8 +1814,8 @@ class BatchNormGRUCell(NormGRUCell):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
-        unit_update_bias: bool = False,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1835,6 +1864,9 @@ class BatchNormLSTMCell(NormLSTMCell):
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
             over all 4 * units together, `joint_norm`.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
@@ -1901,7 +1933,9 @@ class BatchNormLSTMCell(NormLSTMCell):
         synchronized: bool = False,
         count_leading_padding: bool = False,
         normalize_carry: bool = False,
+        cell_zoneout: float = 0.0,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1943,6 +1977,8 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
             TensorFlow does not support it, and JAX always does it.
         norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -2002,6 +2038,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         synchronized: bool = False,
         count_leading_padding: bool = False,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -2030,9 +2067,8 @@ class LayerNormGRUCell(NormGRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
-        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
-            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
-            a bias of -1.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -2085,8 +2121,8 @@ class LayerNormGRUCell(NormGRUCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
-        unit_update_bias: bool = False,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -2115,6 +2151,9 @@ class LayerNormLSTMCell(NormLSTMCell):
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
             over all 4 * units together, `joint_norm`.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
@@ -2170,7 +2209,9 @@ class LayerNormLSTMCell(NormLSTMCell):
         *,
         epsilon: float = 1e-05,
         normalize_carry: bool = False,
+        cell_zoneout: float = 0.0,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -2192,6 +2233,8 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
         epsilon: number that the norms add to the variance.
         norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -2241,6 +2284,7 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
         *,
         epsilon: float = 1e-05,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,

@@ -65,6 +65,8 @@ COMPARISONS = {
     "LSTM, joint, inference": (LSTM, LAYER_NORM, MASK, {"norm_form": "joint"}, False),
     "GRU, joint_all, dropout": (GRU, LAYER_NORM, MASK, {"norm_form": "joint_all", **DROPOUT}, True),
     "GRU, joint batch norms": (GRU, TIMESTEP, MASK, {"norm_form": "joint"}, True),
+    "LSTM, zoneout": (LSTM, LAYER_NORM, MASK, {"zoneout": 0.3, "cell_zoneout": 0.5}, True),
+    "GRU, zoneout, inference": (GRU, LAYER_NORM, MASK, {"zoneout": 0.3}, False),
     "SimpleRNN, RMSNorm, no bias": (SIMPLE_RNN, RMS_NORM, MASK, {"use_bias": False}, True),
     "SimpleRNN, batch norm, dropout": (SIMPLE_RNN, TIMESTEP, None, DROPOUT, True),
     "cell and norm of a user": (PeepholeLSTM, MeanNormalization(), MASK, {}, True),

@@ -8,6 +8,8 @@ to trace. A fast test runs every cell and every norm. A slow test runs all other
 the signature `step` of a TFLite file too.
 """
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -42,8 +44,15 @@ def sequences(samples):
     return x, y
 
 
+OPTIONS = {
+    "LSTM, joint, zoneout": functools.partial(
+        keras_norm.NormLSTM, norm_form="joint", zoneout=0.1, cell_zoneout=0.2
+    ),
+    "GRU, joint_all": functools.partial(keras_norm.NormGRU, norm_form="joint_all"),
+}
 PAIRS = [(cell, norm) for cell in CELLS for norm in NORMS]
 FAST = [pair for k, pair in enumerate(PAIRS) if k % len(CELLS) == k // len(NORMS)]
+FAST += [(cell, "layer") for cell in OPTIONS]
 OTHERS = [pair for pair in PAIRS if pair not in FAST]
 
 
@@ -52,7 +61,7 @@ def build_model(pairs):
     masked = keras.layers.Masking()(inputs)
     branches = []
     for cell, norm in pairs:
-        recurrent = CELLS[cell](UNITS, norm=NORMS[norm], dropout=0.1)
+        recurrent = {**CELLS, **OPTIONS}[cell](UNITS, norm=NORMS[norm], dropout=0.1)
         branches.append(keras.layers.Dense(1)(recurrent(masked)))
     return keras.Model(inputs, keras.layers.Concatenate(name="y")(branches))
 

@@ -22,16 +22,18 @@ from keras_norm.rnn.core.recurrence import (
     StepResult,
     Weights,
 )
+from keras_norm.rnn.core.zoneout import change_states, require_rate
 from keras_norm.rnn.file_weights import FileWeights
 from keras_norm.rnn.norm_form import JOINT_SLOT, NormForm
 from keras_norm.rnn.orthogonal_weights import OrthogonalWeights
 from keras_norm.rnn.slot_statistics import statistics_of_cell
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer, deserialize_norm
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
+from keras_norm.rnn.zoneout import Zoneout
 from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
 
 
-class NormCell(NormForm, FileWeights, OrthogonalWeights, DeclaredArguments):
+class NormCell(NormForm, Zoneout, FileWeights, OrthogonalWeights, DeclaredArguments):
     """Mixin that adds normalization to a Keras cell; list it before the Keras cell in the bases.
 
     The Keras cell provides its arguments, weights and dropout. A subclass has the attributes of
@@ -44,6 +46,7 @@ class NormCell(NormForm, FileWeights, OrthogonalWeights, DeclaredArguments):
         norm: None, a template layer for every slot, or a dict from slots to templates.
         *args: further arguments of the Keras cell.
         norm_form: "separate", "joint" or "joint_all"; see `NormForm`.
+        zoneout: probability that a unit of the output keeps its value at a timestep.
         **kwargs: arguments of the Keras cell. `bias_initializer` defaults to `CandidateNormal()` if
             a slot has a per-sample norm, else to zeros. With `use_bias=False`, `CandidateNormal()`
             initializes the beta of the kernel norm. If the kernel norm has no beta, the cell has a
@@ -65,12 +68,14 @@ class NormCell(NormForm, FileWeights, OrthogonalWeights, DeclaredArguments):
         norm: NormArgument = None,
         *args: Any,
         norm_form: str = "separate",
+        zoneout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         if not is_int(units) or units < 1:
             raise ValueError(f"units must be a positive integer. Received: units={units!r}.")
         super().__init__(units, *args, **kwargs)
         self.norm_form = norm_form
+        self.zoneout = require_rate("zoneout", zoneout)
         sizes = self.slot_sizes(norm_form)
         self.slots = Slots(norm, {slot: n * units for slot, n in sizes.items()})
         self.recurrent_state_sizes = keras.tree.flatten(self.state_size)
@@ -271,6 +276,7 @@ class NormCell(NormForm, FileWeights, OrthogonalWeights, DeclaredArguments):
         with statistics_of_cell(self, training):
             x = self.project_inputs(weights, inputs, input_masks, norm)
             new = self.step(weights, x, given, recurrent_masks, self.by_gate(norm))
+            new = change_states(self.draw_changes((), given, training), new, given)
         if counter is not None:
             new = [*new, advance_counter(counter)]
         return new[0], new if isinstance(states, list | tuple) else new[0]

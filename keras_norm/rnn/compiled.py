@@ -14,12 +14,14 @@ from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.grouped_norm import group_norms
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.replicas import all_reduce
+from keras_norm.ops.resets import split_states
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.rnn.alignment import align_sequences
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import apply_masks, fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree, step_norm
+from keras_norm.rnn.core.zoneout import is_drawn
 from keras_norm.rnn.loop import Results, Statistics
 from keras_norm.rnn.norm_form import JOINT_SLOT
 from keras_norm.typing import Tensor, Tensors
@@ -36,6 +38,7 @@ STEP_METHODS = (
     "step_weights",
     "activate",
     "dropout_masks",
+    "zoneout_rates",
     "has_custom_gradient",
 )
 
@@ -78,8 +81,8 @@ def recurrence_of(
     )
     centers_both = all(map(_centers_kernel, _masks_of_kernels(cell, *masks)))
     of_gates = _group_gates(describe(joint, centers_both), cell)
-    of_cell = kernel, recurrent, describe(inner, False), of_gates, cell.groups()
-    return Recurrence(type(cell), *of_cell, *masks)
+    slots = kernel, recurrent, describe(inner, False), of_gates
+    return Recurrence(type(cell), *slots, cell.groups(), cell.zoneout_rates(), *masks)
 
 
 @align_sequences
@@ -117,6 +120,10 @@ def run(
     for name, flags in (("unmasked", mask), ("resets", resets)):
         if flags is not None:
             constants[name] = ops.swapaxes(flags, 0, 1)[..., None]
+    before, _ = split_states(states, resets)
+    changes = cell.draw_changes(ops.shape(x)[:1], before, training)
+    if drawn := list(filter(is_drawn, changes)):
+        constants["changes"] = drawn
     outputs, last, statistics = load_adapter().run(
         recurrence,
         xs,

@@ -54,6 +54,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.

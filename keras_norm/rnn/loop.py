@@ -30,6 +30,7 @@ from keras_norm.rnn.alignment import align_sequences
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Weights, step_norm
+from keras_norm.rnn.core.zoneout import change_states, is_drawn
 from keras_norm.rnn.norm_form import JOINT_SLOT
 from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer
 from keras_norm.typing import Tensor, Tensors
@@ -164,6 +165,9 @@ def run(
         for flags in (mask, resets)
     )
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
+    before, _ = split_states(states, resets)
+    changes = cell.draw_changes(ops.shape(x)[:1], before, training)
+    drawn = list(filter(is_drawn, changes))
     batch_statistics: dict[str, Sequence[Tensor]] = {}
 
     def norm_all(slot: str, x: Tensor) -> Tensor:
@@ -185,6 +189,7 @@ def run(
         states, after_reset = split_states(carry, resets)
         states = reset_states(states, reset_now, after_reset)
         now = {slot: [next(remaining) for _ in layers[slot].rows] for slot in looped}
+        changes_now = [next(remaining) if is_drawn(change) else change for change in changes]
         batch: dict[str, Sequence[Tensor]] = {}
 
         def norm(slot: str, x: Tensor) -> Tensor:
@@ -195,6 +200,7 @@ def run(
 
         norm_columns = norm if JOINT_SLOT in layers else cell.by_gate(norm)
         new = cell.step(weights, x, states, recurrent_masks, norm_columns)
+        new = change_states(changes_now, new, states)
         if unmasked_now is not None:
             new = [ops.where(unmasked_now, n, o) for n, o in zip(new, states, strict=True)]
         ys = [*new[:return_sequences], *(s for slot in training_slots for s in batch[slot])]
@@ -206,7 +212,7 @@ def run(
     rows = [row for slot in looped for row in layers[slot].rows]
     states, ys = scan(
         step,
-        [x, *(flags for flags in (unmasked, resets) if flags is not None), *rows],
+        [x, *(flags for flags in (unmasked, resets) if flags is not None), *rows, *drawn],
         states,
         [*states[:return_sequences], *like],
         unroll=unroll,

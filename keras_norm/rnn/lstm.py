@@ -18,6 +18,7 @@ from keras_norm.rnn.core.recurrence import (
     StepResult,
     Weights,
 )
+from keras_norm.rnn.core.zoneout import require_rate
 from keras_norm.rnn.docstrings import documented_by_cell
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Tensor, Tensors
@@ -47,6 +48,9 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
             over all 4 * units together, `joint_norm`.
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
@@ -89,6 +93,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         norm: NormArgument = None,
         *args: Any,
         normalize_carry: bool = False,
+        cell_zoneout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(units, norm, *args, **kwargs)
@@ -99,6 +104,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
                 "False, or set norm_form='separate'."
             )
         self.normalize_carry = normalize_carry
+        self.cell_zoneout = require_rate("cell_zoneout", cell_zoneout)
 
     @staticmethod
     def forward_step(
@@ -149,6 +155,10 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
         h, _ = super().step(weights, x, states, dropout, remember)
         return [h, normalized["state_norm"]]
+
+    def zoneout_rates(self) -> tuple[float, ...]:
+        """Return the probabilities that a unit of h, and of c, keeps its value at a timestep."""
+        return self.zoneout, self.cell_zoneout
 
     def has_custom_gradient(self) -> bool:
         """Return whether the options of the cell have the custom gradient of `backward_step`."""

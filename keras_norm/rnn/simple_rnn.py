@@ -36,6 +36,8 @@ class NormSimpleRNNCell(NormCell, keras.layers.SimpleRNNCell):
             dict from slots to layers; or None. A slot that is missing from the dict has no norm.
         norm_form: "separate", as above, or one norm of the sum, h = tanh(norm(W x_t + U h) + b):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
+        zoneout: probability that a unit of h keeps its value at a timestep in training. At
+            inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.

@@ -1,6 +1,6 @@
 """LSTM, GRU and SimpleRNN with their norms, and their comparison with the NumPy oracle."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,12 +201,14 @@ def reference(
     training: bool = False,
     moving: MovingNorms | None = None,
     step_options: Mapping[str, Any] | None = None,
+    changes: Sequence[np.ndarray] = (),
     **sequence_options: Any,
 ) -> list[np.ndarray]:
     """Compute all outputs and the final states with the oracle.
 
     `weights` are the trainable weights, from `values`. `moving` are oracles that update statistics
-    over several batches; None uses the variables of the cell. The sequence options are those of
+    over several batches; None uses the variables of the cell. `changes` are the shares of the new
+    value of each state at each timestep, for zoneout. The sequence options are those of
     `oracles.run_sequence`.
     """
     kind = kind_of(cell)
@@ -222,7 +224,7 @@ def reference(
                 return lambda z: moving[slot].step(z, t, unmasked, training)
             return lambda z: apply(layer, z, affine, t, statistics_of[slot])
 
-        return kind.step(
+        output, new = kind.step(
             x,
             states,
             weights["kernel"],
@@ -232,6 +234,12 @@ def reference(
             norm_form=cell.norm_form,
             **(step_options or {}),
         )
+        shares = [np.asarray(change[t], "float64") for change in changes]
+        if shares:
+            of_states = zip(shares, new, states, strict=True)
+            new = [share * n + (1 - share) * o for share, n, o in of_states]
+            output = new[0]
+        return output, new
 
     counts = any(getattr(norm, "count_leading_padding", False) for norm in slots.values())
     sequence_options["count_leading_padding"] = counts

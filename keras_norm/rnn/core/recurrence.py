@@ -174,7 +174,8 @@ class Recurrence(NamedTuple):
 
     - weights: "kernel", "recurrent_kernel", "bias" of x W and "recurrent_bias" of h U; "gamma" by
       slot; "beta" by inner slot; and "cell", further weights of the cell by name.
-    - constants: "unmasked" and "resets", bool (time, batch, 1); "dropout", a list of masks of h
+    - constants: "unmasked" and "resets", bool (time, batch, 1); "changes", in training bool
+      (time, batch, units) for each state with zoneout; "dropout", a list of masks of h
       (batch, units), which may be empty; and "moving", moving mean and r by slot with a
       `TimestepNorm`, each (time, 1, features), or (time, batch, features) with "resets".
 
@@ -188,6 +189,7 @@ class Recurrence(NamedTuple):
         input_masks: number of dropout masks of x: 0, 1, or one for each gate.
         recurrent_masks: number of dropout masks of h.
         groups: widths of the groups of h U that `forward_step` reads.
+        zoneout: probability of each state that a unit keeps its value at a timestep.
     """
 
     cell: Any
@@ -196,6 +198,7 @@ class Recurrence(NamedTuple):
     inner: tuple[Slot, ...]
     joint: tuple[Slot, ...] = ()
     groups: tuple[int, ...] = ()
+    zoneout: tuple[float, ...] = ()
     input_masks: int = 0
     recurrent_masks: int = 0
 

@@ -20,6 +20,7 @@ from keras_norm.rnn.core.operations import (
 )
 from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, StepNorms, Tree, map_tree
+from keras_norm.rnn.core.zoneout import Changes, change_states, divide_gradients
 from keras_norm.typing import Nest, Tensor, Tensors
 
 # A step of a loop: (carry, rows, shared) -> (new carry, rows to write).
@@ -125,7 +126,7 @@ def forward(
             x = _normalize(recurrence.kernel, norms, rows["gates"], bias)
             u = _normalize(recurrence.recurrent, norms, product, recurrent_bias)
         step = recurrence.cell.forward_step(x, u, states, weights["cell"], activate, norms)
-        new = step.states
+        new = change_states(_changes(recurrence, rows["constants"]), step.states, states)
         if unmasked is not None:
             new = [ops.where(unmasked, n, o) for n, o in zip(new, states, strict=True)]
         if not training:
@@ -134,6 +135,7 @@ def forward(
         written["statistics"] = {name: norms.statistics.get(name, []) for name in names}
         written["gates"] = side_by_side(step.gates) if loop.joins_gates else step.gates
         written["product"] = [product] if keeps_product else []
+        written["computed"] = step.states if any(recurrence.zoneout) else []
         return new, written
 
     a = of_x.multiply(xs)
@@ -190,10 +192,12 @@ def backward(
             # A masked timestep keeps the states, so it passes their gradients on unchanged.
             skipped = [ops.where(unmasked, 0.0, x) for x in d]
             d = [ops.where(unmasked, x, 0.0) for x in d]
+        d, of_old = divide_gradients(_changes(recurrence, rows["constants"]), d)
         norms = StepNorms(recurrence, weights, rows["constants"], statistics)
         gates = rows["gates"]
         if loop.joins_gates:
             gates = ops.split(gates, gates.shape[-1] // old[0].shape[-1], axis=-1)
+        new = rows["computed"] or new
         step = recurrence.cell.backward_step(
             gates, rows["residuals"], old, new, d, weights["cell"], norms
         )
@@ -214,6 +218,7 @@ def backward(
             ops.zeros_like(h) if x is None else x
             for h, x in zip(old[1:], step.states[1:], strict=True)
         ]
+        before = [x if y is None else x + y for x, y in zip(before, of_old, strict=True)]
         if unmasked is not None:
             before = [x + y for x, y in zip(before, skipped, strict=True)]
         added: Tree = {"norms": norms.gradients, "cell": step.weights, "after_reset": []}
@@ -234,9 +239,10 @@ def backward(
     hs = apply_masks(
         constants["dropout"], *reset_states(hs, constants.get("resets"), after_reset[:1])
     )
-    names = ("gates", "states", "statistics", "residuals", "product", "x_product")
+    names = ("gates", "states", "statistics", "residuals", "product", "x_product", "computed")
     arrays = {name: residuals[name] for name in names} | {"grams": of_h.grams(hs)}
-    arrays["constants"] = {k: v for k, v in constants.items() if k in ("unmasked", "resets")}
+    read = ("unmasked", "resets", "changes")
+    arrays["constants"] = {k: v for k, v in constants.items() if k in read}
     if d_outputs is not None:
         arrays["d_outputs"] = d_outputs
     shared = _shared(weights, constants)
@@ -274,6 +280,14 @@ def backward(
         gradients[bias] = side_by_side([d_bias[slot.name] for slot in slots])
     gradients |= {"gamma": gamma, "beta": beta}
     return d_xs, d_states, _select(gradients, weights)
+
+
+def _changes(recurrence: Recurrence, constants: Tree) -> list[Changes]:
+    """Return which units of each state change at a timestep; empty without zoneout."""
+    if not any(recurrence.zoneout):
+        return []
+    drawn = iter(constants.get("changes", []))
+    return [None if rate == 0.0 else next(drawn, 1.0 - rate) for rate in recurrence.zoneout]
 
 
 def _normalize(

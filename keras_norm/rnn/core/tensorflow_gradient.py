@@ -90,6 +90,9 @@ def run(
             of_parts = zip(of_constants, split_sequence(constants[name]), strict=True)
             for part, flags in of_parts:
                 part[name] = flags
+    changes = _by_part(map(split_sequence, constants.get("changes", [])), parts)
+    for part, of_part in zip(of_constants, changes, strict=True):
+        part["changes"] = of_part
     of_xs = _by_part(map(split_sequence, xs), parts)
     of_states = _by_part(map(split_batch, states), parts)
     results = []

@@ -1,0 +1,83 @@
+"""Zoneout: units of a state that keep the value of the previous timestep."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import keras
+from keras import ops
+
+from keras_norm.rnn.core.operations import interpolate
+from keras_norm.typing import Tensor, TensorLike, Tensors
+
+# Which units of a state change: bool (..., batch, units) in training, or at inference the share
+# 1 - rate of the new value. None for a state without zoneout.
+Changes: TypeAlias = Tensor | float | None
+
+
+def require_rate(name: str, rate: float) -> float:
+    """Return a rate, or raise ValueError unless it is at least 0 and below 1."""
+    if not 0.0 <= rate < 1.0:
+        raise ValueError(f"{name} must be at least 0 and below 1. Received: {name}={rate!r}.")
+    return float(rate)
+
+
+def draw_changes(
+    rates: Sequence[float],
+    shapes: Sequence[tuple[TensorLike, ...]],
+    training: bool,
+    seed: keras.random.SeedGenerator,
+) -> list[Changes]:
+    """Draw which units of each state change; at inference return the shares.
+
+    ::
+
+        change ~ Bernoulli(1 - rate)        h = change * h_new + (1 - change) * h_old
+
+    Args:
+        rates: probability of each state that a unit keeps its value.
+        shapes: shape of the numbers of each state, such as (time, batch, units).
+        training: whether to draw numbers.
+        seed: generator of seeds.
+    """
+
+    def draw(rate: float, shape: tuple[TensorLike, ...]) -> Changes:
+        if rate == 0.0:
+            return None
+        return keras.random.uniform(shape, seed=seed) >= rate if training else 1.0 - rate
+
+    return [draw(*pair) for pair in zip(rates, shapes, strict=True)]
+
+
+def is_drawn(change: Changes) -> bool:
+    """Return whether the changes of a state are random numbers, as in training."""
+    return not (change is None or isinstance(change, float))
+
+
+def change_states(changes: Sequence[Changes], new: Tensors, old: Tensors) -> Tensors:
+    """Return the states after a step, of which some units keep their value.
+
+    `changes` is empty if no state has zoneout.
+    """
+    if not changes:
+        return new
+    return [_mix(*of_state) for of_state in zip(changes, new, old, strict=True)]
+
+
+def divide_gradients(changes: Sequence[Changes], d: Tensors) -> tuple[Tensors, list[Tensor | None]]:
+    """Return the gradients of the new and of the old states from those of the mixed states.
+
+    The gradient of an old state is None for zeros.
+    """
+    if not changes:
+        return d, [None] * len(d)
+    of_new = [_mix(change, x, ops.zeros_like(x)) for change, x in zip(changes, d, strict=True)]
+    of_old = [None if y is x else x - y for x, y in zip(d, of_new, strict=True)]
+    return of_new, of_old
+
+
+def _mix(change: Changes, new: Tensor, old: Tensor) -> Tensor:
+    if change is None:
+        return new
+    if isinstance(change, float):
+        return interpolate(change, new, old)
+    return ops.where(change, new, old)
