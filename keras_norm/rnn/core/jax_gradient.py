@@ -6,8 +6,9 @@ from collections.abc import Callable
 import jax
 from jax import lax
 
+from keras_norm.rnn.core.backward import backward
 from keras_norm.rnn.core.recurrence import Recurrence, Tree
-from keras_norm.rnn.core.sequence import Body, backward, forward
+from keras_norm.rnn.core.sequence import Body, forward
 from keras_norm.typing import Nest, Tensor, Tensors
 
 # Largest number of functions that are kept. JAX keeps a program of a function for each shape.

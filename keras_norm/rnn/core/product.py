@@ -59,6 +59,11 @@ class Product(NamedTuple):
         """Return whether the backward pass of a group needs a."""
         return slot.norm is not None and not self.uses_gram(slot)
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether the backward pass of any group needs a."""
+        return any(map(self.needs_product, self.slots))
+
     def groups(self, a: Tensor) -> list[Tensor]:
         """Split the columns of the product `a` into the groups of the slots."""
         return split_columns(a, [slot.width for slot in self.slots])

@@ -1,10 +1,9 @@
-"""Run a recurrence over a sequence, forward and backward, in the loop that a backend provides.
+"""Run a recurrence over a sequence, in the loop that a backend provides.
 
-The loops contain the chain of states and the norms. The products of all timesteps with a kernel run
-before or after a loop.
+`backward.py` has the gradient. The loops contain the chain of states and the norms. The products of
+all timesteps with a kernel run before or after a loop.
 """
 
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -18,9 +17,9 @@ from keras_norm.rnn.core.operations import (
     side_by_side,
     split_columns,
 )
-from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product
-from keras_norm.rnn.core.recurrence import Recurrence, Slot, StepNorms, Tree, map_tree
-from keras_norm.rnn.core.zoneout import Changes, change_states, divide_gradients
+from keras_norm.rnn.core.product import kernel_product, recurrent_product
+from keras_norm.rnn.core.recurrence import Recurrence, Slot, StepNorms, Tree
+from keras_norm.rnn.core.zoneout import change_states, changes_at
 from keras_norm.typing import Nest, Tensor, Tensors
 
 # A step of a loop: (carry, rows, shared) -> (new carry, rows to write).
@@ -107,7 +106,7 @@ def forward(
     """
     names = [slot.name for slot in recurrence.slots]
     of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
-    keeps_product = _needs_product(of_h) or any(slot.norm for slot in recurrence.joint)
+    keeps_product = of_h.is_needed or any(slot.norm for slot in recurrence.joint)
     states, after_reset = split_states(states, constants.get("resets"))
 
     def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
@@ -126,7 +125,8 @@ def forward(
             x = _normalize(recurrence.kernel, norms, rows["gates"], bias)
             u = _normalize(recurrence.recurrent, norms, product, recurrent_bias)
         step = recurrence.cell.forward_step(x, u, states, weights["cell"], activate, norms)
-        new = change_states(_changes(recurrence, rows["constants"]), step.states, states)
+        changes = changes_at(recurrence.zoneout, rows["constants"].get("changes", []))
+        new = change_states(changes, step.states, states)
         if unmasked is not None:
             new = [ops.where(unmasked, n, o) for n, o in zip(new, states, strict=True)]
         if not training:
@@ -141,7 +141,7 @@ def forward(
     a = of_x.multiply(xs)
     per_step = {name: x for name, x in constants.items() if name != "dropout"}
     arrays = {"gates": a, "constants": per_step}
-    shared = _shared(weights, constants) | {"after_reset": after_reset}
+    shared = shared_tensors(weights, constants) | {"after_reset": after_reset}
     initial = states if training else None
     last, written = loop(body, states, arrays, shared, initial=initial)
     if not training:
@@ -150,144 +150,9 @@ def forward(
     statistics = written["statistics"]
     of_slots: dict[str, Any] = {slot.name: slot.norm for slot in recurrence.slots}
     batch = {name: of_slots[name].moments(statistics[name]) for name in recurrence.learning}
-    kept = {"xs": xs, "last": last, "x_product": [a] if _needs_product(of_x) else []}
+    kept = {"xs": xs, "last": last, "x_product": [a] if of_x.is_needed else []}
     kept["after_reset"] = after_reset
     return ForwardResults(outputs, last, batch, written | kept)
-
-
-def backward(
-    recurrence: Recurrence,
-    loop: Loop,
-    residuals: Tree,
-    weights: Tree,
-    constants: Tree,
-    d_outputs: Tensor | None,
-    d_states: Tensors,
-) -> tuple[Tensors, Tensors, Tree]:
-    """Compute the gradients of the inputs, of the states and of the weights.
-
-    With resets, the gradients of the initial states and of the states after a reset are in the
-    order of `forward`.
-
-    Args:
-        recurrence: the recurrence of `forward`.
-        loop: a loop over time.
-        residuals: residuals of `forward`.
-        weights: weights of `forward`.
-        constants: constants of `forward`.
-        d_outputs: gradient of the first state at every timestep, or None.
-        d_states: gradients of the last states.
-    """
-
-    def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:
-        d, new, sums = carry
-        weights, statistics = shared["weights"], rows["statistics"]
-        resets = rows["constants"].get("resets")
-        old = reset_states(rows["states"], resets, shared["after_reset"])
-        of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
-        unmasked = rows["constants"].get("unmasked")
-        if "d_outputs" in rows:
-            d = [d[0] + rows["d_outputs"], *d[1:]]
-        if unmasked is not None:
-            # A masked timestep keeps the states, so it passes their gradients on unchanged.
-            skipped = [ops.where(unmasked, 0.0, x) for x in d]
-            d = [ops.where(unmasked, x, 0.0) for x in d]
-        d, of_old = divide_gradients(_changes(recurrence, rows["constants"]), d)
-        norms = StepNorms(recurrence, weights, rows["constants"], statistics)
-        gates = rows["gates"]
-        if loop.joins_gates:
-            gates = ops.split(gates, gates.shape[-1] // old[0].shape[-1], axis=-1)
-        new = rows["computed"] or new
-        step = recurrence.cell.backward_step(
-            gates, rows["residuals"], old, new, d, weights["cell"], norms
-        )
-        if recurrence.joint:
-            of_kernel = of_recurrent = _through_joint_norms(recurrence, norms, rows, step.u)
-        else:
-            of_kernel = _through_norms(of_x, norms, rows["x_product"], step.x)
-            of_recurrent = _through_norms(of_h, norms, rows["product"], step.u)
-        hs = apply_masks(shared["dropout"], old[0])
-        dh, ws = of_h.input_gradients(
-            hs, of_recurrent, statistics, rows["grams"], shared["transposed"]
-        )
-        if shared["dropout"]:
-            dh = [x * mask for x, mask in zip(dh, shared["dropout"], strict=True)]
-        of_step = [] if step.states[0] is None else step.states[:1]
-        before = [sum([*dh[1:], *of_step], dh[0])]
-        before += [
-            ops.zeros_like(h) if x is None else x
-            for h, x in zip(old[1:], step.states[1:], strict=True)
-        ]
-        before = [x if y is None else x + y for x, y in zip(before, of_old, strict=True)]
-        if unmasked is not None:
-            before = [x + y for x, y in zip(before, skipped, strict=True)]
-        added: Tree = {"norms": norms.gradients, "cell": step.weights, "after_reset": []}
-        if resets is not None:
-            added["after_reset"] = [ops.where(resets, x, 0.0) for x in before]
-            before = [ops.where(resets, 0.0, x) for x in before]
-        own = {
-            str(k): row
-            for k, row in enumerate(of_recurrent)
-            if k >= len(of_kernel) or row is not of_kernel[k]
-        }
-        written = {"gates": side_by_side(of_kernel), "own": own, "ws": ws}
-        return (before, rows["states"], map_tree(operator.add, sums, added)), written
-
-    of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
-    after_reset = residuals["after_reset"]
-    xs, hs = residuals["xs"], [residuals["states"][0][:-1]]
-    hs = apply_masks(
-        constants["dropout"], *reset_states(hs, constants.get("resets"), after_reset[:1])
-    )
-    names = ("gates", "states", "statistics", "residuals", "product", "x_product", "computed")
-    arrays = {name: residuals[name] for name in names} | {"grams": of_h.grams(hs)}
-    read = ("unmasked", "resets", "changes")
-    arrays["constants"] = {k: v for k, v in constants.items() if k in read}
-    if d_outputs is not None:
-        arrays["d_outputs"] = d_outputs
-    shared = _shared(weights, constants)
-    shared |= {"transposed": of_h.transposed(), "after_reset": after_reset}
-    sums = _zero_sums(recurrence, weights, d_states[0])
-    sums["after_reset"] = list(map(ops.zeros_like, after_reset))
-    carry = (d_states, residuals["last"], sums)
-    (d_states, _, sums), written = loop(body, carry, arrays, shared, reverse=True)
-    d_states = [*d_states, *sums.pop("after_reset")]
-
-    statistics, of_kernel = residuals["statistics"], of_x.groups(written["gates"])
-    of_recurrent = [
-        written["own"][str(k)] if str(k) in written["own"] else of_kernel[k]
-        for k in range(len(recurrence.recurrent))
-    ]
-    d_xs, ws = of_x.input_gradients(xs, of_kernel, statistics, of_x.grams(xs), of_x.transposed())
-    sums = map_tree(lambda rows: ops.sum(rows, axis=0), sums)
-    gamma = {name: of_norm["gamma"] for name, of_norm in sums["norms"].items()}
-    beta = {name: of_norm["beta"] for name, of_norm in sums["norms"].items()}
-    gradients = {"cell": sums["cell"]}
-    sides = (
-        (of_x, xs, of_kernel, ws, "kernel", "bias"),
-        (of_h, hs, of_recurrent, written["ws"], "recurrent_kernel", "recurrent_bias"),
-    )
-    for product, inputs, rows, ws, kernel, bias in sides:
-        of_weights = product.weight_gradients(inputs, rows, statistics, ws)
-        gradients[kernel], d_gamma, column_sums = of_weights
-        gamma |= d_gamma
-        slots = product.slots
-        if recurrence.joint:
-            slots = recurrence.joint
-            columns = split_columns(column_sums[""], [slot.width for slot in slots])
-            column_sums = {slot.name: d for slot, d in zip(slots, columns, strict=True)}
-        d_bias = column_sums | {k: v for k, v in beta.items() if k in column_sums}
-        gradients[bias] = side_by_side([d_bias[slot.name] for slot in slots])
-    gradients |= {"gamma": gamma, "beta": beta}
-    return d_xs, d_states, _select(gradients, weights)
-
-
-def _changes(recurrence: Recurrence, constants: Tree) -> list[Changes]:
-    """Return which units of each state change at a timestep; empty without zoneout."""
-    if not any(recurrence.zoneout):
-        return []
-    drawn = iter(constants.get("changes", []))
-    return [None if rate == 0.0 else next(drawn, 1.0 - rate) for rate in recurrence.zoneout]
 
 
 def _normalize(
@@ -300,59 +165,6 @@ def _normalize(
     return [norms.apply(slot.name, group, b) for slot, group, b in groups]
 
 
-def _through_joint_norms(
-    recurrence: Recurrence, norms: StepNorms, rows: Tree, dys: list[Tensor]
-) -> list[Tensor]:
-    """Compute the gradient of x W + h U, as a list of one tensor."""
-    dy = side_by_side(dys)
-    if not rows["product"]:
-        return [dy]
-    widths = [slot.width for slot in recurrence.joint]
-    groups = split_columns(rows["product"][0], widths), split_columns(dy, widths)
-    of_slots = zip(recurrence.joint, *groups, strict=True)
-    return [side_by_side([norms.backward(slot.name, z, dz) for slot, z, dz in of_slots])]
-
-
-def _through_norms(
-    product: Product, norms: StepNorms, products: list[Tensor], dys: list[Tensor]
-) -> list[Tensor]:
-    """Compute da of each group of a product; groups with a Gram matrix keep dy."""
-    if not products:
-        return dys
-    groups = zip(product.slots, product.groups(products[0]), dys, strict=True)
-    return [
-        norms.backward(slot.name, a, dy) if product.needs_product(slot) else dy
-        for slot, a, dy in groups
-    ]
-
-
-def _needs_product(product: Product) -> bool:
-    """Return whether the backward pass needs a product."""
-    return any(map(product.needs_product, product.slots))
-
-
-def _zero_sums(recurrence: Recurrence, weights: Tree, like: Tensor) -> Tree:
-    """Create zeros for the gradients that the backward loop adds over time."""
-    batch, dtype, grams = ops.shape(like)[0], like.dtype, []
-    for product in (kernel_product(recurrence, weights), recurrent_product(recurrence, weights)):
-        grams += [slot.name for slot in product.slots if product.uses_gram(slot)]
-    norms = {}
-    for slot in recurrence.slots:
-        if slot.norm is not None and slot.name not in grams:
-            shape = (1 if slot.norm.per_batch else batch, slot.width)
-            norms[slot.name] = {name: ops.zeros(shape, dtype) for name in ("gamma", "beta")}
-    cell = {name: ops.zeros((batch, *w.shape), dtype) for name, w in weights["cell"].items()}
-    return {"norms": norms, "cell": cell}
-
-
-def _select(gradients: Tree, weights: Tree) -> Tree:
-    """Keep the gradients of the weights that exist."""
-    return {
-        name: _select(gradients[name], w) if isinstance(w, dict) else gradients[name]
-        for name, w in weights.items()
-    }
-
-
-def _shared(weights: Tree, constants: Tree) -> Tree:
+def shared_tensors(weights: Tree, constants: Tree) -> Tree:
     """Collect the tensors that all timesteps of a loop read."""
     return {"weights": weights, "dropout": constants["dropout"]}

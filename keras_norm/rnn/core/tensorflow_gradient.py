@@ -6,8 +6,9 @@ from typing import NamedTuple, TypeAlias
 import tensorflow as tf
 
 from keras_norm.keras_internals import computes_on_cpu, xla_compiles
+from keras_norm.rnn.core.backward import backward
 from keras_norm.rnn.core.recurrence import Recurrence, Tree
-from keras_norm.rnn.core.sequence import backward, forward
+from keras_norm.rnn.core.sequence import forward
 from keras_norm.rnn.core.tensorflow_programs import CompiledLoop, TracedLoop, traced
 from keras_norm.typing import Nest, Tensor, Tensors
 

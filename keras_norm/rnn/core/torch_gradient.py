@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from keras import tree
 
+from keras_norm.rnn.core.backward import backward
 from keras_norm.rnn.core.recurrence import Recurrence, Tree, map_tree
-from keras_norm.rnn.core.sequence import Body, backward, forward
+from keras_norm.rnn.core.sequence import Body, forward
 from keras_norm.rnn.core.torch_norms import fold_gamma, fuse_norms
 from keras_norm.typing import Nest, Tensor, Tensors
 
@@ -51,7 +52,7 @@ def run(
 
 
 class CustomGradient(torch.autograd.Function):
-    """The recurrence with the gradient of `sequence.backward`, as a function of flat tensors.
+    """The recurrence with the gradient of `backward.backward`, as a function of flat tensors.
 
     If the gradient is differentiated itself, PyTorch derives it from the forward loop.
     """

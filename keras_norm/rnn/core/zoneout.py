@@ -53,6 +53,19 @@ def is_drawn(change: Changes) -> bool:
     return not (change is None or isinstance(change, float))
 
 
+def changes_at(rates: Sequence[float], drawn: Tensors) -> list[Changes]:
+    """Return which units of each state change at a timestep; empty without zoneout.
+
+    Args:
+        rates: probability of each state that a unit keeps its value.
+        drawn: bool (batch, units) of each state with zoneout in training; empty at inference.
+    """
+    if not any(rates):
+        return []
+    of_states = iter(drawn)
+    return [None if rate == 0.0 else next(of_states, 1.0 - rate) for rate in rates]
+
+
 def change_states(changes: Sequence[Changes], new: Tensors, old: Tensors) -> Tensors:
     """Return the states after a step, of which some units keep their value.
 
