@@ -8,6 +8,8 @@ from keras_norm import compat as compat
 from keras_norm import export as export
 from keras_norm.conversion.convert import convert as convert
 from keras_norm.conversion.convert import to_keras as to_keras
+from keras_norm.packed_sequences import PackedSequences as PackedSequences
+from keras_norm.packed_sequences import pack_sequences as pack_sequences
 from keras_norm.recalibration.assign_statistics import assign_statistics as assign_statistics
 from keras_norm.recalibration.collect_statistics import collect_statistics as collect_statistics
 from keras_norm.recalibration.merge_statistics import merge_statistics as merge_statistics
@@ -90,6 +92,9 @@ class NormGRU(keras.layers.RNN):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
@@ -117,7 +122,8 @@ class NormGRU(keras.layers.RNN):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
+            unknown `norm_form`, a norm or a joint form together with `reset_after=False`, or
+            `unit_update_bias=True` together with `use_bias=False`.
 
     Example:
         >>> NormGRU(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -146,6 +152,7 @@ class NormGRU(keras.layers.RNN):
     recurrent_regularizer: keras.regularizers.Regularizer | None
     reset_after: bool
     seed: int | keras.random.SeedGenerator | None
+    unit_update_bias: bool
     units: int
     use_bias: bool
     zoneout: float
@@ -177,6 +184,7 @@ class NormGRU(keras.layers.RNN):
         reset_after: bool = True,
         use_cudnn: bool | str = "auto",
         *,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         compiled: bool | str = "auto",
@@ -832,6 +840,9 @@ class BatchNormGRU(NormGRU):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
@@ -908,6 +919,7 @@ class BatchNormGRU(NormGRU):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         compiled: bool | str = "auto",
@@ -1189,6 +1201,9 @@ class LayerNormGRU(NormGRU):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
@@ -1255,6 +1270,7 @@ class LayerNormGRU(NormGRU):
         use_cudnn: bool | str = "auto",
         *,
         epsilon: float = 1e-05,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         compiled: bool | str = "auto",
@@ -1478,6 +1494,9 @@ class NormGRUCell(keras.layers.GRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
@@ -1496,7 +1515,8 @@ class NormGRUCell(keras.layers.GRUCell):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or a norm or a joint form together with `reset_after=False`.
+            unknown `norm_form`, a norm or a joint form together with `reset_after=False`, or
+            `unit_update_bias=True` together with `use_bias=False`.
 
     Example:
         >>> keras.layers.RNN(NormGRUCell(8, LayerNormalization()))(np.zeros((2, 5, 3))).shape
@@ -1509,6 +1529,7 @@ class NormGRUCell(keras.layers.GRUCell):
 
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
+    unit_update_bias: bool
     zoneout: float
     def __init__(
         self,
@@ -1531,6 +1552,7 @@ class NormGRUCell(keras.layers.GRUCell):
         reset_after: bool = True,
         seed: int | keras.random.SeedGenerator | None = None,
         *,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
@@ -1750,6 +1772,9 @@ class BatchNormGRUCell(NormGRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
@@ -1814,6 +1839,7 @@ class BatchNormGRUCell(NormGRUCell):
         *,
         synchronized: bool = False,
         count_leading_padding: bool = False,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         activity_regularizer: Serializable = None,
@@ -2067,6 +2093,9 @@ class LayerNormGRUCell(NormGRUCell):
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
             all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+        unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
+            state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
+            a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
@@ -2121,6 +2150,7 @@ class LayerNormGRUCell(NormGRUCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         epsilon: float = 1e-05,
+        unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         activity_regularizer: Serializable = None,

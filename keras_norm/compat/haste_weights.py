@@ -35,9 +35,8 @@ def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str 
         c = s(f) * c + s(i) * tanh(g)
         h = s(o) * tanh(layer_norm(c; gamma_h, beta_h))
 
-    The norms of W x and of U h have no beta, so the betas of the Keras layer become zeros. haste
-    applies `zoneout` at inference too, and the Keras layer does not: the outputs are equal if
-    `zoneout=0`.
+    The norms of W x and of U h have no beta, so the betas of the Keras layer become zeros. Give the
+    layer the `zoneout` of haste's layer.
 
     Args:
         layer: a built `LayerNormLSTM` or an equal `NormLSTM`, or its cell.
