@@ -102,7 +102,8 @@ def _record(layer: keras.layers.RNN, sizes: list[Array]) -> Callable[..., object
         sequences: Tensor, initial_state: Tensors, mask: Tensor | None, training: bool = False
     ) -> object:
         size = np.linalg.norm(ops.convert_to_numpy(ops.cast(sequences, "float32")), axis=-1)
-        sizes.append(size.ravel() if mask is None else size[ops.convert_to_numpy(mask)])
+        unmasked = mask[0] if isinstance(mask, tuple) else mask  # a mask with resets is a tuple
+        sizes.append(size.ravel() if unmasked is None else size[ops.convert_to_numpy(unmasked)])
         return inner_loop(sequences, initial_state, mask, training)
 
     return record

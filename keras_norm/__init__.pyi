@@ -97,6 +97,8 @@ class NormGRU(keras.layers.RNN):
             a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -107,13 +109,15 @@ class NormGRU(keras.layers.RNN):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h, of shape (batch, units); zeros by default.
+        initial_state: h, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -143,6 +147,7 @@ class NormGRU(keras.layers.RNN):
     kernel_constraint: keras.constraints.Constraint | None
     kernel_initializer: keras.initializers.Initializer
     kernel_regularizer: keras.regularizers.Regularizer | None
+    learn_initial_state: bool
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     recurrent_activation: Callable[..., Tensor]
@@ -187,6 +192,7 @@ class NormGRU(keras.layers.RNN):
         unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -222,6 +228,8 @@ class NormLSTM(keras.layers.RNN):
         cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -232,13 +240,15 @@ class NormLSTM(keras.layers.RNN):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h and c, of shape (batch, units); zeros by default.
+        initial_state: h and c, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -267,6 +277,7 @@ class NormLSTM(keras.layers.RNN):
     kernel_constraint: keras.constraints.Constraint | None
     kernel_initializer: keras.initializers.Initializer
     kernel_regularizer: keras.regularizers.Regularizer | None
+    learn_initial_state: bool
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     normalize_carry: bool
@@ -312,6 +323,7 @@ class NormLSTM(keras.layers.RNN):
         cell_zoneout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -337,6 +349,8 @@ class NormSimpleRNN(keras.layers.RNN):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -347,13 +361,15 @@ class NormSimpleRNN(keras.layers.RNN):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h, of shape (batch, units); zeros by default.
+        initial_state: h, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -382,6 +398,7 @@ class NormSimpleRNN(keras.layers.RNN):
     kernel_constraint: keras.constraints.Constraint | None
     kernel_initializer: keras.initializers.Initializer
     kernel_regularizer: keras.regularizers.Regularizer | None
+    learn_initial_state: bool
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     recurrent_constraint: keras.constraints.Constraint | None
@@ -419,6 +436,7 @@ class NormSimpleRNN(keras.layers.RNN):
         *,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -845,6 +863,8 @@ class BatchNormGRU(NormGRU):
             a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -855,13 +875,15 @@ class BatchNormGRU(NormGRU):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h, of shape (batch, units); zeros by default.
+        initial_state: h, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -922,6 +944,7 @@ class BatchNormGRU(NormGRU):
         unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -976,6 +999,8 @@ class BatchNormLSTM(NormLSTM):
         cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -986,13 +1011,15 @@ class BatchNormLSTM(NormLSTM):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h and c, of shape (batch, units); zeros by default.
+        initial_state: h and c, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1054,6 +1081,7 @@ class BatchNormLSTM(NormLSTM):
         cell_zoneout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1098,6 +1126,8 @@ class BatchNormSimpleRNN(NormSimpleRNN):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1108,13 +1138,15 @@ class BatchNormSimpleRNN(NormSimpleRNN):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h, of shape (batch, units); zeros by default.
+        initial_state: h, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1171,6 +1203,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         count_leading_padding: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1206,6 +1239,8 @@ class LayerNormGRU(NormGRU):
             a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.GRU` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1216,13 +1251,15 @@ class LayerNormGRU(NormGRU):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h, of shape (batch, units); zeros by default.
+        initial_state: h, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1273,6 +1310,7 @@ class LayerNormGRU(NormGRU):
         unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1307,6 +1345,8 @@ class LayerNormLSTM(NormLSTM):
         cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.LSTM` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1317,13 +1357,15 @@ class LayerNormLSTM(NormLSTM):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h and c, of shape (batch, units); zeros by default.
+        initial_state: h and c, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1374,6 +1416,7 @@ class LayerNormLSTM(NormLSTM):
         cell_zoneout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         zero_output_for_mask: bool = False,
         trainable: bool = True,
@@ -1398,6 +1441,8 @@ class LayerNormSimpleRNN(NormSimpleRNN):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.SimpleRNN` after `units`, in their order.
         compiled: whether XLA compiles the recurrence on TensorFlow. "auto" compiles it in training
             if the cell is supported, True also at inference, False never. On JAX and PyTorch it
@@ -1408,13 +1453,15 @@ class LayerNormSimpleRNN(NormSimpleRNN):
 
     Call arguments:
         sequences: (batch, time, features).
-        initial_state: h, of shape (batch, units); zeros by default.
+        initial_state: h, of shape (batch, units); by default zeros, or the weights of
+            `learn_initial_state`.
         mask: bool (batch, time), True at unmasked timesteps.
         training: whether to apply dropout and to use batch statistics.
         resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-            row has several sequences. Before this timestep the states are set to `initial_state`;
-            without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-            each sequence alone. In training no norm may have batch statistics of a timestep.
+            row has several sequences. Before this timestep the states are set to `initial_state`,
+            or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+            Results equal those of each sequence alone. In training no norm may have batch
+            statistics of a timestep.
 
     Returns:
         The last output (batch, units), or with `return_sequences=True` the outputs at every
@@ -1461,6 +1508,7 @@ class LayerNormSimpleRNN(NormSimpleRNN):
         epsilon: float = 1e-05,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         compiled: bool | str = "auto",
         use_cudnn: bool | str = "auto",
         zero_output_for_mask: bool = False,
@@ -1499,6 +1547,8 @@ class NormGRUCell(keras.layers.GRUCell):
             a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1510,7 +1560,7 @@ class NormGRUCell(keras.layers.GRUCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
@@ -1527,6 +1577,7 @@ class NormGRUCell(keras.layers.GRUCell):
         in Keras, z and 1 - z are swapped.
     """
 
+    learn_initial_state: bool
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     unit_update_bias: bool
@@ -1555,6 +1606,7 @@ class NormGRUCell(keras.layers.GRUCell):
         unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1590,6 +1642,8 @@ class NormLSTMCell(keras.layers.LSTMCell):
         cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1603,7 +1657,7 @@ class NormLSTMCell(keras.layers.LSTMCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
@@ -1620,6 +1674,7 @@ class NormLSTMCell(keras.layers.LSTMCell):
     """
 
     cell_zoneout: float
+    learn_initial_state: bool
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     normalize_carry: bool
@@ -1649,6 +1704,7 @@ class NormLSTMCell(keras.layers.LSTMCell):
         cell_zoneout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1673,6 +1729,8 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -1684,7 +1742,7 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
@@ -1700,6 +1758,7 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
         gates. Eq. 4, in section 3.1, is the joint form.
     """
 
+    learn_initial_state: bool
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     zoneout: float
@@ -1724,6 +1783,7 @@ class NormSimpleRNNCell(keras.layers.SimpleRNNCell):
         *,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1777,6 +1837,8 @@ class BatchNormGRUCell(NormGRUCell):
             a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1788,7 +1850,7 @@ class BatchNormGRUCell(NormGRUCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
@@ -1842,6 +1904,7 @@ class BatchNormGRUCell(NormGRUCell):
         unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -1895,6 +1958,8 @@ class BatchNormLSTMCell(NormLSTMCell):
         cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -1908,7 +1973,7 @@ class BatchNormLSTMCell(NormLSTMCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
@@ -1962,6 +2027,7 @@ class BatchNormLSTMCell(NormLSTMCell):
         cell_zoneout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -2005,6 +2071,8 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -2016,7 +2084,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
@@ -2065,6 +2133,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         count_leading_padding: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -2098,6 +2167,8 @@ class LayerNormGRUCell(NormGRUCell):
             a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -2109,7 +2180,7 @@ class LayerNormGRUCell(NormGRUCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
@@ -2153,6 +2224,7 @@ class LayerNormGRUCell(NormGRUCell):
         unit_update_bias: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -2186,6 +2258,8 @@ class LayerNormLSTMCell(NormLSTMCell):
         cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -2199,7 +2273,7 @@ class LayerNormLSTMCell(NormLSTMCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
@@ -2242,6 +2316,7 @@ class LayerNormLSTMCell(NormLSTMCell):
         cell_zoneout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,
@@ -2265,6 +2340,8 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
             `candidate_norm` with "joint", `joint_norm` with "joint_all".
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.SimpleRNNCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.SimpleRNNCell`. With a per-sample norm, the bias is by
             default initialized from a normal distribution with deviation 1.
@@ -2276,7 +2353,7 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
@@ -2315,6 +2392,7 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
         epsilon: float = 1e-05,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         activity_regularizer: Serializable = None,
         trainable: bool = True,
         dtype: str | keras.DTypePolicy | None = None,

@@ -18,6 +18,7 @@ from keras_norm.export.model.layer_replacement import (
 )
 from keras_norm.named_layers import named_layers
 from keras_norm.rnn import loop
+from keras_norm.rnn.call_arguments import MaskWithResets
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.rnn.timestep_counter import advance_counter, read_counter
@@ -106,9 +107,14 @@ class LayerTimestep:
                 raise StreamingError(
                     f'layer "{name}" is called twice, so two calls would share its states'
                 )
-            output, states = self._run_cell(sequences, before, center_kernels)
+            old = before
+            if isinstance(mask, MaskWithResets):
+                resets, mask = ops.cast(mask.resets, "bool"), mask.mask
+                # The states before the first timestep are zeros: see `_initial_states`.
+                old = [where_unmasked(resets, ops.zeros_like(state), state) for state in before]
+            output, states = self._run_cell(sequences, old, center_kernels)
             if mask is not None:
-                output, states = self._apply_mask(mask, output, states, before)
+                output, states = self._apply_mask(mask, output, states, old)
             after.update(zip(self.states, keras.tree.flatten(states), strict=True))
             return output, ops.expand_dims(output, 1), states
 

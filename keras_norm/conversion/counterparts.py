@@ -73,8 +73,8 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
 
     Returns:
         The Keras layer, not yet built. None for another layer, for a recurrent layer with a norm
-        inside, for a norm with options that Keras does not have, and for a norm that may pass on a
-        mask that Keras' norm would drop.
+        inside or with learned initial states, for a norm with options that Keras does not have, and
+        for a norm that may pass on a mask that Keras' norm would drop.
     """
     cls, config = type(layer), layer.get_config()
     if cls in NORMS.values():
@@ -87,7 +87,10 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
         return None if drops_mask and receives_mask(layer) is not False else created
     for ours in rnn.LAYERS:
         keras_class = {ours: ours.keras_class, ours.cell_class: RECURRENT.get(ours.keras_class)}
-        if keras_class.get(cls) is not None and not getattr(layer, "cell", layer).slots.templates:
+        if keras_class.get(cls) is None:
+            continue
+        cell = getattr(layer, "cell", layer)
+        if not (cell.slots.templates or cell.learn_initial_state):
             return _create(keras_class[cls], config, layer.units)
     return None
 

@@ -24,16 +24,17 @@ from keras_norm.rnn.core.recurrence import (
 )
 from keras_norm.rnn.core.zoneout import change_states, require_rate
 from keras_norm.rnn.file_weights import FileWeights
+from keras_norm.rnn.initial_states import InitialStates
 from keras_norm.rnn.norm_form import JOINT_SLOT, NormForm
 from keras_norm.rnn.orthogonal_weights import OrthogonalWeights
 from keras_norm.rnn.slot_statistics import statistics_of_cell
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer, deserialize_norm
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from keras_norm.rnn.zoneout import Zoneout
-from keras_norm.typing import Config, Nest, Shape, Tensor, TensorLike, Tensors
+from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
 
 
-class NormCell(NormForm, Zoneout, FileWeights, OrthogonalWeights, DeclaredArguments):
+class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights, DeclaredArguments):
     """Mixin that adds normalization to a Keras cell; list it before the Keras cell in the bases.
 
     The Keras cell provides its arguments, weights and dropout. A subclass has the attributes of
@@ -47,6 +48,7 @@ class NormCell(NormForm, Zoneout, FileWeights, OrthogonalWeights, DeclaredArgume
         *args: further arguments of the Keras cell.
         norm_form: "separate", "joint" or "joint_all"; see `NormForm`.
         zoneout: probability that a unit of the output keeps its value at a timestep.
+        learn_initial_state: whether the initial states are weights; see `InitialStates`.
         **kwargs: arguments of the Keras cell. `bias_initializer` defaults to `CandidateNormal()` if
             a slot has a per-sample norm, else to zeros. With `use_bias=False`, `CandidateNormal()`
             initializes the beta of the kernel norm. If the kernel norm has no beta, the cell has a
@@ -69,13 +71,20 @@ class NormCell(NormForm, Zoneout, FileWeights, OrthogonalWeights, DeclaredArgume
         *args: Any,
         norm_form: str = "separate",
         zoneout: float = 0.0,
+        learn_initial_state: bool = False,
         **kwargs: Any,
     ) -> None:
+        if learn_initial_state not in (True, False):
+            raise ValueError(
+                "learn_initial_state must be True or False. "
+                f"Received: learn_initial_state={learn_initial_state!r}."
+            )
         if not is_int(units) or units < 1:
             raise ValueError(f"units must be a positive integer. Received: units={units!r}.")
         super().__init__(units, *args, **kwargs)
         self.norm_form = norm_form
         self.zoneout = require_rate("zoneout", zoneout)
+        self.learn_initial_state = learn_initial_state
         sizes = self.slot_sizes(norm_form)
         self.slots = Slots(norm, {slot: n * units for slot, n in sizes.items()})
         self.recurrent_state_sizes = keras.tree.flatten(self.state_size)
@@ -280,11 +289,6 @@ class NormCell(NormForm, Zoneout, FileWeights, OrthogonalWeights, DeclaredArgume
         if counter is not None:
             new = [*new, advance_counter(counter)]
         return new[0], new if isinstance(states, list | tuple) else new[0]
-
-    def get_initial_state(self, batch_size: TensorLike | None = None) -> list[Tensor]:
-        """Return the initial states, which are zeros."""
-        sizes = keras.tree.flatten(self.state_size)
-        return [ops.zeros((batch_size, size), self.compute_dtype) for size in sizes]
 
     @classmethod
     def from_config(cls, config: Config) -> Self:

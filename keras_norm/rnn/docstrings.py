@@ -13,13 +13,15 @@ from typing import NamedTuple, TypeVar
 LAYER_SECTIONS = {
     "Call arguments": """\
     sequences: (batch, time, features).
-    initial_state: {states}, of shape (batch, units); zeros by default.
+    initial_state: {states}, of shape (batch, units); by default zeros, or the weights of
+        `learn_initial_state`.
     mask: bool (batch, time), True at unmasked timesteps.
     training: whether to apply dropout and to use batch statistics.
     resets: bool (batch, time) or (1, time), True at the first timestep of each sequence, if a
-        row has several sequences. Before this timestep the states are set to `initial_state`;
-        without `initial_state`, and with `stateful=True`, to zeros. Results equal those of
-        each sequence alone. In training no norm may have batch statistics of a timestep.""",
+        row has several sequences. Before this timestep the states are set to `initial_state`,
+        or else to zeros or the weights of `learn_initial_state`, also with `stateful=True`.
+        Results equal those of each sequence alone. In training no norm may have batch
+        statistics of a timestep.""",
     "Returns": """\
     The last output (batch, units), or with `return_sequences=True` the outputs at every
     timestep (batch, time, units). With `return_state=True` the states follow.""",

@@ -56,6 +56,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             a bias of -1.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.GRUCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.GRUCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -67,7 +69,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.

@@ -53,6 +53,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         cell_zoneout: the same probability for c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
+        learn_initial_state: whether the states before the first timestep are weights (units,), the
+            same for all sequences. They are zeros before training.
         *args: arguments of `keras.layers.LSTMCell` after `units`, in their order.
         **kwargs: arguments of `keras.layers.LSTMCell`. With a per-sample norm, the candidate's bias
             is by default initialized from a normal distribution with deviation 1.
@@ -66,7 +68,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.

@@ -116,9 +116,16 @@ class NormRNN(keras.layers.RNN):
         super().set_weights(weights)
 
     def get_initial_state(self, batch_size: int | Tensor) -> Tensors:
-        """Return the initial states, which are zeros."""
+        """Return the initial states: zeros, or the weights of `learn_initial_state`."""
         states: Tensors = self.cell.get_initial_state(batch_size)
         return states[: len(self.state_size)]
+
+    def reset_state(self) -> None:
+        """Set the stored states of a stateful layer to the initial states."""
+        if self.states is not None:
+            initial = self.get_initial_state(self.states[0].shape[0])
+            for stored, state in zip(self.states, initial, strict=True):
+                stored.assign(state)
 
     def rematerialized_call(
         self, layer_call: Callable[..., object], *args: object, **kwargs: object
@@ -139,14 +146,8 @@ class NormRNN(keras.layers.RNN):
     ) -> Nest:
         """Run the layer; `keras.layers.RNN` documents the first four arguments.
 
-        Args:
-            sequences: (batch, time, features).
-            initial_state: the states before the first timestep.
-            mask: (batch, time), True at unmasked timesteps.
-            training: whether to apply dropout and to use batch statistics.
-            resets: (batch, time), True at the first timestep of each sequence in a row. Before this
-                timestep the states are set to `initial_state`, or else to those of
-                `get_initial_state`.
+        Before a timestep at which `resets`, bool (batch, time), is True, the states are set to
+        `initial_state`, or else to those of `get_initial_state`.
         """
         if resets is not None:
             mask = join_resets(sequences, mask, resets)
