@@ -153,6 +153,25 @@ def test_results_and_gradients_equal_those_of_each_sequence_alone(options):
     )
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_zoneout_mixes_with_the_states_of_a_reset(compiled):
+    options = {"zoneout": 0.3, "cell_zoneout": 0.2}
+    apart, (x, states) = Apart(RESETS, MASK), data(LSTM)
+    layer, alone = (build(LSTM, "layer", compiled=c, **options) for c in (compiled, False))
+    results, (dx, *_) = kinds.train(
+        layer, kinds.cast(x), kinds.cast(states), MASK, training=False, resets=RESETS
+    )
+    x_alone, states_alone = apart.split(x, states)
+    call = {"mask": apart.mask, "training": False}
+    expected = alone(x_alone, initial_state=kinds.cast(states_alone), **call)
+    kinds.assert_close(results, apart.join([np.asarray(y) for y in expected]), 1e-12)
+    layer.compiled = False
+    again = kinds.train(
+        layer, kinds.cast(x), kinds.cast(states), MASK, training=False, resets=RESETS
+    )
+    kinds.assert_close(dx, again[1][0])
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_gradients_of_states_inputs_and_recurrent_kernel_equal_those_of_the_equations(kind):
     layer, apart = build(kind, "layer"), Apart(RESETS, MASK)
