@@ -28,11 +28,14 @@ TRIED = 2  # rounds that choose the learning rate
 STREAM, SAME = 120, 1e-5  # characters that exported files read; largest difference of equal outputs
 TINY = 1e-12
 
+JOINT = "LN-LSTM, joint form"
 LAYERS = {
     "LSTM": lambda **options: keras_norm.NormLSTM(UNITS, **options),
     "LN-LSTM": lambda **options: keras_norm.LayerNormLSTM(UNITS, **options),
     "BN-LSTM": lambda **options: keras_norm.BatchNormLSTM(UNITS, LENGTH, **options),
+    JOINT: lambda **options: keras_norm.LayerNormLSTM(UNITS, norm_form="joint", **options),
 }
+MODELS = ("LSTM", "LN-LSTM", "BN-LSTM")  # of the Penn Treebank
 
 
 def text(task: str, part: str, folder: pathlib.Path | None) -> str:
@@ -164,7 +167,7 @@ def questions(task: str) -> tuple[Question, ...]:
                 unit="(probability)",
                 digits=8,
             )
-            for model in LAYERS
+            for model in MODELS
         ),
     )
 
@@ -199,7 +202,7 @@ STUDY = Study(
         recalibrated=True,
         measure=measure,
     ),
-    arms=arms({PENN: 64}, tuple(LAYERS)),
+    arms=arms({PENN: 64}, MODELS),
     questions=questions(PENN),
     full=Size(None, 24_960, 120, patience=4, seeds=1, rates=(1e-3, 3e-3, 1e-2), trial=TRIED),
     smoke=Size(64, 64, 1, patience=1, seeds=1, rates=(1e-3,)),

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-# Claims 1 to 10 are from papers and documents, and 11 to 15 from this project.
+# Claims 1 to 10 are from papers and documents, and 11 to 16 from this project.
 CLAIMS = {
     1: "LayerNorm computes the same in training and inference; BatchNorm does not",
     2: "BatchNorm suffers at small batch sizes; LayerNorm works at batch size 1",
@@ -19,6 +19,7 @@ CLAIMS = {
     13: "Subwords are the best tokens; exported models compute as Keras does",
     14: "LayerNorm of an LSTM's inputs loses accuracy with few features",
     15: "A converted LSTM keeps its accuracy and ends better",
+    16: "A norm of W x + U h is as good as norms of W x and of U h",
 }
 
 
@@ -99,9 +100,9 @@ TOPICS = (
     ),
     Topic(
         "Recurrent layers: stability, length and features",
-        "3 yes, 2 no",
-        "LayerNorm reduces, but does not remove, the growth of gradients. If features are few or "
-        "amplitude matters, put a Dense layer before a LayerNormLSTM.",
+        "4 yes, 2 no",
+        "LayerNorm reduces, but does not remove, the growth of gradients. If amplitude matters, "
+        "take a joint form. With few features, put a Dense layer first.",
         (
             Finding(
                 "Do an LSTM's gradients change less with LayerNorm?",
@@ -125,6 +126,11 @@ TOPICS = (
                 "Does a Dense layer before LayerNorm restore accuracy?",
                 "few_features",
                 "after a Dense layer (waves, 1",
+            ),
+            Finding(
+                "Does the joint form keep the amplitude?",
+                "few_features",
+                "joint form ends better than LayerNormLSTM (amp",
             ),
         ),
     ),

@@ -6,7 +6,7 @@ import matplotlib.figure
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from experiments import digits, shakespeare
+from experiments import characters, digits, shakespeare
 from experiments.harness import plots
 from experiments.harness.results_file import ResultsFile
 from experiments.harness.runs import chosen_runs
@@ -19,9 +19,10 @@ PANELS = (
 
 
 def draw(results: pathlib.Path, path: pathlib.Path) -> None:
-    """Plot the mean validation score of each model, and a band from the worst to the best seed.
+    """Plot the mean validation score of three models, and a band from the worst to the best seed.
 
-    Every model has its best learning rate. A curve ends where the shortest run ends.
+    Every model has its best learning rate. A curve ends where the shortest run ends. The joint
+    forms are left out.
 
     Args:
         results: folder of the results files.
@@ -31,7 +32,8 @@ def draw(results: pathlib.Path, path: pathlib.Path) -> None:
     panels = figure.subplots(1, len(PANELS))
     for axes, (study, title) in zip(panels, PANELS, strict=True):
         file = ResultsFile(results / f"{study.name}.json", study, study.full)
-        found = {model: runs for (_, model), runs in chosen_runs(study, study.full, file).items()}
+        chosen = {model: runs for (_, model), runs in chosen_runs(study, study.full, file).items()}
+        found = {model: chosen[model] for model in characters.MODELS}
         (curve,) = plots.curves(study)
         for model, color in plots.colors(list(found)).items():
             lines = [plots.points(study, run, curve) for run in found[model].values()]

@@ -17,7 +17,7 @@ from experiments.harness.study import Study, Training
 from experiments.harness.verdicts import Verdict
 
 OVERVIEW, STUDY_PAGE = "overview.md.jinja", "study_page.md.jinja"
-MAX_MODEL_COLUMNS = 4  # with a task and a score column, a table has six columns
+MAX_COLUMNS = 6  # of a table
 ANSWERS = ("yes", "no", "not decided")
 
 
@@ -97,7 +97,7 @@ def results_table(study: Study, results: ResultsFile) -> tuple[tuple[tuple[str, 
     tasks, scores = (list(dict.fromkeys(names)) for names in zip(*rows, strict=True))
     models = list(dict.fromkeys(arm.model for arm in study.arms))
     several = len(tasks) > 1
-    if len(models) <= MAX_MODEL_COLUMNS:
+    if len(models) + 1 + several <= MAX_COLUMNS:
         header = ("task",) * several + ("score", *models)
         body = [
             (task,) * several + (score, *(by_model.get(model, "") for model in models))
@@ -210,7 +210,7 @@ def render_overview(pages: Mapping[str, Page]) -> str:
 
     def links(claim: int) -> str:
         return ", ".join(
-            link(name)
+            f"[{name.replace('_', ' ')}]({name}.md)"
             for name, page in pages.items()
             if any(v.question.claim == claim for v in page.verdicts)
         )

@@ -27,8 +27,9 @@ from keras_norm.typing import Shape
 SPREAD = 0.3
 ADVICE = (
     "{layer}: the inputs differ in size, and {norm} in {slot} removes this difference. If the size "
-    "matters, put a Dense layer with tanh before the layer, or leave {slot} out. Compare both with "
-    'this model: see the guide "Inputs with few features, or whose scale matters".'
+    "matters, pass norm_form='joint' to the layer, or put a Dense layer with tanh before it. "
+    'Compare both with this model: see the guide "Inputs with few features, or whose scale '
+    'matters".'
 )
 
 

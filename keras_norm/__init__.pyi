@@ -91,7 +91,8 @@ class NormGRU(keras.layers.RNN):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
-            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021). Pass
+            "joint_all" if the size of x carries information, because the norm of W x_t removes it.
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
@@ -222,7 +223,8 @@ class NormLSTM(keras.layers.RNN):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
-            over all 4 * units together, `joint_norm`.
+            over all 4 * units together, `joint_norm`. Pass "joint" if the size of x, such as an
+            amplitude, carries information, because the norm of W x_t removes it.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
@@ -857,7 +859,8 @@ class BatchNormGRU(NormGRU):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
-            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021). Pass
+            "joint_all" if the size of x carries information, because the norm of W x_t removes it.
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
@@ -993,7 +996,8 @@ class BatchNormLSTM(NormLSTM):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
-            over all 4 * units together, `joint_norm`.
+            over all 4 * units together, `joint_norm`. Pass "joint" if the size of x, such as an
+            amplitude, carries information, because the norm of W x_t removes it.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
@@ -1233,7 +1237,8 @@ class LayerNormGRU(NormGRU):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
-            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021). Pass
+            "joint_all" if the size of x carries information, because the norm of W x_t removes it.
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
@@ -1339,7 +1344,8 @@ class LayerNormLSTM(NormLSTM):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
-            over all 4 * units together, `joint_norm`.
+            over all 4 * units together, `joint_norm`. Pass "joint" if the size of x, such as an
+            amplitude, carries information, because the norm of W x_t removes it.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
@@ -1541,7 +1547,8 @@ class NormGRUCell(keras.layers.GRUCell):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
-            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021). Pass
+            "joint_all" if the size of x carries information, because the norm of W x_t removes it.
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
@@ -1636,7 +1643,8 @@ class NormLSTMCell(keras.layers.LSTMCell):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
-            over all 4 * units together, `joint_norm`.
+            over all 4 * units together, `joint_norm`. Pass "joint" if the size of x, such as an
+            amplitude, carries information, because the norm of W x_t removes it.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
@@ -1831,7 +1839,8 @@ class BatchNormGRUCell(NormGRUCell):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
-            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021). Pass
+            "joint_all" if the size of x carries information, because the norm of W x_t removes it.
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
@@ -1952,7 +1961,8 @@ class BatchNormLSTMCell(NormLSTMCell):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
-            over all 4 * units together, `joint_norm`.
+            over all 4 * units together, `joint_norm`. Pass "joint" if the size of x, such as an
+            amplitude, carries information, because the norm of W x_t removes it.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
@@ -2161,7 +2171,8 @@ class LayerNormGRUCell(NormGRUCell):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
-            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021). Pass
+            "joint_all" if the size of x carries information, because the norm of W x_t removes it.
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
@@ -2252,7 +2263,8 @@ class LayerNormLSTMCell(NormLSTMCell):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
-            over all 4 * units together, `joint_norm`.
+            over all 4 * units together, `joint_norm`. Pass "joint" if the size of x, such as an
+            amplitude, carries information, because the norm of W x_t removes it.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.

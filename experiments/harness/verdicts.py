@@ -145,7 +145,7 @@ def _compare_interval(
         sample_scores.interval(values, CONFIDENCE) if resampled else student_interval(values)
     )
     if seeds < size.seeds:
-        missing = f"{size.seeds - seeds} of {size.seeds} seeds are missing"
+        missing = f"{size.seeds - seeds} of {size.seeds} seeds are missing and would decide"
         return Verdict(question, None, mean, half, seeds, samples, missing)
     threshold = question.threshold
     if abs(mean - threshold) > half or (half == 0 and mean != threshold):

@@ -50,7 +50,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms z, r, a are
             norm(W x_t + U h) + b, and n = tanh(s(r) * a). "joint" has a norm for each gate, over
             units: `update_norm`, `reset_norm` and `candidate_norm`. "joint_all" has one norm over
-            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021).
+            all 3 * units together, `joint_norm`, as the GRU of DreamerV2 (Hafner et al. 2021). Pass
+            "joint_all" if the size of x carries information, because the norm of W x_t removes it.
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.

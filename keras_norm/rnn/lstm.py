@@ -47,7 +47,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         norm_form: "separate", as above, "joint" or "joint_all". In the joint forms i, f, g, o are
             norm(W x_t + U h) + b, and c has no norm. "joint" has a norm for each gate, over units:
             `input_norm`, `forget_norm`, `cell_norm` and `output_norm`. "joint_all" has one norm
-            over all 4 * units together, `joint_norm`.
+            over all 4 * units together, `joint_norm`. Pass "joint" if the size of x, such as an
+            amplitude, carries information, because the norm of W x_t removes it.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.

@@ -53,6 +53,12 @@ def test_an_open_question_says_how_many_seeds_would_decide(tmp_path):
     assert verdict.missing == f"about {needed} seeds would decide"
 
 
+def test_missing_seeds_leave_a_question_open(tmp_path):
+    verdict = decide(tmp_path, [3.0, 3.1], [1.0] * SEEDS)
+    assert verdict.holds is None
+    assert verdict.missing == "3 of 5 seeds are missing and would decide"
+
+
 @pytest.mark.parametrize(("limit", "holds"), [("rounds", None), ("hour", True)])
 def test_final_scores_of_runs_stopped_by_the_limit_on_rounds_decide_nothing(tmp_path, limit, holds):
     errors = [2.0] * SEEDS, [1.0] * SEEDS
