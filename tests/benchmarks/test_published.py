@@ -8,7 +8,7 @@ import pytest
 import rich.console
 
 from benchmarks import __main__ as command
-from benchmarks import backends, plot, report, results, settings
+from benchmarks import backends, distributed, plot, report, results, settings
 from benchmarks.goals import goals
 from benchmarks.results import Measurement, Results
 from benchmarks.settings import LSTM, REFERENCES
@@ -16,6 +16,7 @@ from benchmarks.timing import Spread
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guides" / "benchmarks.md"
+DISTRIBUTED = ROOT / distributed.FILE
 FILES = [ROOT / command.JSON, *ROOT.glob("benchmarks/results_*.json")]
 
 
@@ -29,7 +30,7 @@ def rows(text):
 
 
 def test_the_page_has_the_tables_of_the_committed_results(published):
-    (torch,) = map(Results.load, FILES[1:])
+    torch = Results.load(ROOT / "benchmarks" / "results_torch.json")
     tables = report.markdown(published), report.markdown_rows(backends.table(torch))
     written = rows(PAGE.read_text())
     for text in tables:
@@ -37,6 +38,14 @@ def test_the_page_has_the_tables_of_the_committed_results(published):
         assert set(rows(text)) <= set(written)
     for result in (published, torch):
         assert f"{result.machine['cores']} cores" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("table", distributed.tables(Results.load(DISTRIBUTED)), ids=str)
+def test_a_page_has_the_table_of_distributed_trainings(table):
+    page = ROOT / "docs" / table.title
+    _, _, *written = rows(report.markdown_rows(table))
+    assert len(written) > 2
+    assert set(written) <= set(rows(page.read_text()))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -1,11 +1,11 @@
 """A program that trains small models with norms, for `processes.run` and for one device.
 
-`train` trains every model of `MODELS` on a few batches with SGD. It returns all weights after each
-batch, {"NAME/BATCH/PATH": (copies of this process, ...)}. Process 0 writes NAME.keras. A replica
-takes its rows of each batch, cut to its own longest sequence. A group also evaluates the models of
-`EVALUATED` on 16 rows, {"loss/BATCH/NAME": mean squared error}.
+`train` trains every model of `MODELS` on a few batches. It returns all weights after each batch,
+{"NAME/BATCH/PATH": (copies of this process, ...)}. Process 0 writes NAME.keras. A group also
+evaluates the models of `EVALUATED` on 16 rows, {"loss/BATCH/NAME": mean squared error}.
 """
 
+import functools
 import re
 from typing import Any
 
@@ -13,10 +13,10 @@ import keras
 import numpy as np
 
 import keras_norm
+from tests.distributed import loops
 from tests.distributed.child import Place
 
 FEATURES, UNITS, TIMESTEPS = 3, 4, 4  # the sequences are longer than TIMESTEPS
-RATE = 0.05
 
 BatchNorm, TimestepNorm = keras_norm.BatchNormalization, keras_norm.TimestepBatchNormalization
 MODELS = {
@@ -57,31 +57,17 @@ def build(name: str) -> keras.Model:
     return model
 
 
-def split(x: np.ndarray, y: np.ndarray, sizes: np.ndarray, parts: int, *, cut: bool) -> list[Any]:
-    """Split rows into batches, and each batch into the parts of the replicas.
-
-    With `cut` each part is cut to its own longest sequence. A part may have no rows.
-    """
-    batches = []
-    for batch in np.split(np.arange(len(x)), np.cumsum(sizes)[:-1]):
-        rows = np.array_split(batch, parts)
-        lengths = [max([1, *(np.abs(x[r]).sum(-1) > 0).sum(-1)]) for r in rows]
-        lengths = lengths if cut else [x.shape[1]] * parts
-        batches.append([(x[r, :n], y[r]) for r, n in zip(rows, lengths, strict=True)])
-    return batches
-
-
 def train(place: Place, x: np.ndarray, y: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
     """Train all models in a group of processes or on logical devices, or on one device."""
     x, y = x.astype("float32"), y.astype("float32")
-    loops = {"tensorflow": with_tensorflow, "jax": with_jax, "torch": with_torch}
-    loop = loops[keras.backend.backend()]
     found: dict[str, Any] = {}
     in_recurrence = ("synchronized lstm", "synchronized gru")  # not possible on TensorFlow
     for name in MODELS:
         if place.strategy and place.count > 1 and name in in_recurrence:
             continue
-        for k, (model, weights) in enumerate(loop(place, name, x, y, sizes)):
+        cut = not is_synchronized(name)
+        steps = loops.train(place, functools.partial(build, name), x, y, sizes, cut=cut)
+        for k, (model, weights) in enumerate(steps):
             for path, value in weights.items():
                 # Remove the numbers of layers, such as "batch_normalization_2/moving_mean".
                 found[f"{name}/{k}/" + re.sub(r"_\d+", "", path)] = value
@@ -91,67 +77,6 @@ def train(place: Place, x: np.ndarray, y: np.ndarray, sizes: np.ndarray) -> dict
             loss = EVALUATE[place.kind](place, model, x[:16], y[:16])
             found[f"loss/{k}/{name}"] = np.reshape(loss, 1)
     return found
-
-
-def with_tensorflow(place, name, x, y, sizes):
-    import tensorflow as tf
-
-    strategy = place.strategy or tf.distribute.get_strategy()
-    batches = split(x, y, sizes, place.count, cut=not is_synchronized(name))
-    own = slice(place.rank, place.rank + 1) if place.kind == "multiworker" else slice(None)
-    parts = [part for batch in batches for part in batch[own]]
-    shapes = (None, None, FEATURES), (None, 1)
-    signature = tuple(tf.TensorSpec(shape, "float32") for shape in shapes)
-    data = tf.data.Dataset.from_generator(lambda: iter(parts), output_signature=signature)
-    data = iter(strategy.distribute_datasets_from_function(lambda _: data))
-    with strategy.scope():
-        model = build(name)
-        optimizer = keras.optimizers.SGD(RATE)
-        optimizer.build(model.trainable_variables)
-
-    def step(x, y, size):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum((model(x, training=True) - y) ** 2) / size
-        weights = model.trainable_variables
-        optimizer.apply(tape.gradient(loss, weights), weights)
-
-    run = tf.function(
-        lambda x, y, size: strategy.run(step, (x, y, size)),
-        input_signature=[*data.element_spec, tf.TensorSpec((), "float32")],
-    )
-    for size in sizes:
-        run(*next(data), tf.constant(size, "float32"))
-        copies = {w.path: strategy.experimental_local_results(w.value) for w in model.weights}
-        yield model, {path: np.stack([c.numpy() for c in found]) for path, found in copies.items()}
-
-
-def with_torch(place, name, x, y, sizes):
-    import torch
-
-    model = build(name)
-    weights = [w.value for w in model.trainable_variables]
-    batches = split(x, y, sizes, place.count, cut=not is_synchronized(name))
-    for size, parts in zip(sizes, batches, strict=True):
-        inputs, targets = map(torch.tensor, parts[place.rank])
-        loss = ((model(inputs, training=True) - targets) ** 2).sum() / size
-        for weight, gradient in zip(weights, torch.autograd.grad(loss, weights), strict=True):
-            if place.count > 1:
-                torch.distributed.all_reduce(gradient)
-            with torch.no_grad():
-                weight -= RATE * gradient
-        yield model, {w.path: keras.ops.convert_to_numpy(w)[None] for w in model.weights}
-
-
-def with_jax(place, name, x, y, sizes):
-    distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
-    with distribution.scope():
-        model = build(name)
-        model.compile(keras.optimizers.SGD(RATE), "mse")
-    for batch in np.split(np.arange(len(x)), np.cumsum(sizes)[:-1]):
-        rows = place.shard(batch)
-        with distribution.scope():  # not while process 0 saves the model
-            model.fit(x[rows], y[rows], batch_size=len(rows), shuffle=False, verbose=0)
-        yield model, {w.path: keras.ops.convert_to_numpy(w)[None] for w in model.weights}
 
 
 # Mean squared error of all rows, in inference mode ------------------------------------------------
