@@ -55,6 +55,7 @@ test-torch: $(TORCH_STAMP)
 # Compute outputs with the real libraries, write them to tests/data, and compare.
 test-compat: $(COMPAT_STAMP)
 	$(COMPAT_BIN)/python -m tests.compat.record_torch
+	$(COMPAT_BIN)/python -m tests.compat.record_sheeprl
 	$(COMPAT_BIN)/python -m tests.compat.record_flax
 	$(COMPAT_BIN)/python -m tests.compat.record_addons
 	$(COMPAT_BIN)/python -m pytest tests/compat tests/examples/test_from_torch.py
@@ -160,13 +161,15 @@ $(GPU_STAMP): pyproject.toml
 	touch $@
 
 # The libraries of keras_norm.compat have an environment of their own for the same reason. The
-# recurrent layers of NeMo and haste need only PyTorch. haste's compiled part, for GPUs, is left out.
+# recurrent layers of NeMo, sheeprl and haste need only PyTorch. haste's compiled part, for GPUs, is
+# left out. sheeprl's files run on any Python, though its metadata names older versions.
 # Triton is removed as above.
 $(COMPAT_STAMP): pyproject.toml
 	test -x $(COMPAT_BIN)/python || $(PYTHON) -m venv build/compat
 	$(COMPAT_BIN)/python -m pip install --quiet --editable '.[compat-tests]' '$(TORCH)'
 	$(COMPAT_BIN)/python -m pip uninstall --quiet --yes triton
 	$(COMPAT_BIN)/python -m pip install --quiet --no-deps nemo_toolkit
+	$(COMPAT_BIN)/python -m pip install --quiet --no-deps --ignore-requires-python 'sheeprl>=0.5'
 	$(COMPAT_BIN)/python -m pip download --quiet --no-deps --no-build-isolation --no-binary :all: \
 		--dest build/compat haste-pytorch-cpu==$(HASTE)
 	tar xzf build/compat/haste_pytorch_cpu-$(HASTE).tar.gz -C build/compat

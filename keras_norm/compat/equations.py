@@ -125,6 +125,7 @@ def require_layer_norms(
     options: Mapping[str, object],
     source: str,
     advice: str,
+    norm_form: str = "separate",
 ) -> None:
     """Raise a ValueError if a cell has another norm or another option than a LayerNorm cell.
 
@@ -134,9 +135,10 @@ def require_layer_norms(
         options: options of the cell, such as `normalize_carry`.
         source: the cell of the other library, such as "tfa.rnn.LayerNormLSTMCell".
         advice: the layer to create.
+        norm_form: form of the cell of the other library.
     """
     layers = cell.slot_layers() if isinstance(cell, NormCell) else {}
-    slots = cell.SLOTS if isinstance(cell, NormCell) else ["any slot"]
+    slots = cell.slot_sizes(norm_form) if isinstance(cell, NormCell) else ["any slot"]
     wrong = [slot for slot in slots if not isinstance(layers.get(slot), LayerNormalization)]
     if wrong:
         raise ValueError(

@@ -45,9 +45,9 @@ def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str 
 
     Raises:
         TypeError: the layer is of a custom class.
-        ValueError: the weights belong to haste's LayerNormGRU, which normalizes all gates
-            together; the layer is not built or computes other equations; an entry is missing, has
-            another shape or is transposed, or is not of a LayerNormLSTM.
+        ValueError: the weights belong to haste's LayerNormGRU, which has one norm of W x and one
+            of U h for all gates; the layer is not built or computes other equations; an entry is
+            missing, has another shape or is transposed, or is not of a LayerNormLSTM.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -64,9 +64,9 @@ def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str 
     entries = named_entries(weights, ".", path)
     if f"{path}recurrent_bias" in entries:
         raise ValueError(
-            f"'{path}recurrent_bias' is a weight of a GRU of haste. haste's LayerNormGRU "
-            "normalizes all three gates together, and no GRU of keras_norm does. Train a "
-            "LayerNormGRU of keras_norm."
+            f"'{path}recurrent_bias' is a weight of a GRU of haste. haste's LayerNormGRU has one "
+            "norm of W x and one of U h for all three gates, and no GRU of keras_norm has. Train "
+            "a LayerNormGRU of keras_norm."
         )
     require_forward(layer)
     cell = recurrent_cell(layer)

@@ -48,6 +48,12 @@ def kiros_layer(kind, **options):
     return keras_norm.NormGRU(UNITS, norms, **options)
 
 
+def dreamer_gru(epsilon=1e-3, norm=keras_norm.LayerNormalization, **options):
+    """Create the GRU of Dreamer: one norm of all columns of W x + U h."""
+    options = {"norm_form": "joint_all", "return_sequences": True, "dtype": "float64", **options}
+    return keras_norm.NormGRU(UNITS, norm(epsilon=epsilon), **options)
+
+
 def haste_lstm_without_beta():
     """Create the LSTM of haste without the betas of W x and U h, which haste does not have."""
     norm, plain = (keras_norm.LayerNormalization(epsilon=1e-5, center=c) for c in (True, False))

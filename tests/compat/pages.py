@@ -36,6 +36,14 @@ def haste_weights(features, units):
     return dict(zip(shapes, random_weights(shapes.values()), strict=True))
 
 
+def dreamer_weights(features, units):
+    """Return random weights of a GRU cell in a model of sheeprl."""
+    shapes = {"linear.weight": (3 * units, units + features)}
+    shapes |= {"layer_norm.weight": (3 * units,), "layer_norm.bias": (3 * units,)}
+    names = (f"rssm.recurrent_model.rnn.{name}" for name in shapes)
+    return dict(zip(names, random_weights(shapes.values()), strict=True))
+
+
 def write_addons_files():
     """Write the model of from_addons.md as Keras 2 does, with its outputs, and return it."""
     norm = keras_norm.LayerNormalization(epsilon=1e-3)

@@ -12,8 +12,9 @@ from keras_norm import compat
 from tests.compat import kiros_code
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
-TORCH, FLAX, ADDONS = (DATA / name for name in ("torch_weights.npz", "flax_weights.npz", "addons"))
-FEATURES, UNITS = 5, 4  # of the modules of PyTorch and haste
+TORCH, FLAX, SHEEPRL = (DATA / f"{name}_weights.npz" for name in ("torch", "flax", "sheeprl"))
+ADDONS = DATA / "addons"
+FEATURES, UNITS = 5, 4  # of the modules of PyTorch, haste and sheeprl
 
 
 class Case(NamedTuple):
@@ -37,7 +38,7 @@ def entries(path, prefix):
 
 
 def read(library, name):
-    """Return a case: "torch", "haste", "flax", "addons", or the NumPy code of "kiros"."""
+    """Return a case of a library of `LOADERS`; "kiros" is NumPy code, and "dreamer" sheeprl."""
     if library == "kiros":
         return Case(*kiros_code.case(name))
     if library == "addons":
@@ -47,8 +48,9 @@ def read(library, name):
     if library == "flax":
         found = entries(FLAX, f"{name}|")
         return Case(entries(FLAX, f"{name}|weights|"), found["inputs"], found["outputs"])
-    found = entries(TORCH, f"{name}/")
-    return Case(entries(TORCH, f"{name}/state/"), found["x"], found["y"])
+    path = SHEEPRL if library == "dreamer" else TORCH
+    found = entries(path, f"{name}/")
+    return Case(entries(path, f"{name}/state/"), found["x"], found["y"])
 
 
 def nest(weights):
@@ -70,6 +72,7 @@ LOADERS = {
         layers, nest(weights), **options
     ),
     "addons": compat.load_addons_weights,
+    "dreamer": compat.load_dreamer_weights,
     "kiros": functools.partial(compat.load_kiros_weights, prefix="encoder_"),
 }
 

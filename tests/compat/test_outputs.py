@@ -8,10 +8,12 @@ import pytest
 from keras.layers import Bidirectional
 
 import keras_norm
+from keras_norm.compat import BiasedLayerNormalization
 from tests.compat.layers import (
     KERAS,
     OURS,
     addons_lstm,
+    dreamer_gru,
     haste_lstm_without_beta,
     kiros_layer,
     layer_norm_lstm,
@@ -19,6 +21,7 @@ from tests.compat.layers import (
 from tests.compat.recorded import LOADERS, UNITS, built, check_outputs, read, rows
 
 ATOL = {"torch": 1e-5, "haste": 1e-5, "flax": 1e-6, "addons": 1e-6, "kiros": 1e-12}
+ATOL |= {"dreamer": 1e-12}
 SEQUENCES = {"return_sequences": True}
 FLAX_CELLS = {"LSTMCell": "lstm", "OptimizedLSTMCell": "lstm", "GRUCell": "gru"}
 FLAX_CELLS |= {"SimpleCell": "rnn"}
@@ -68,6 +71,11 @@ OUTPUTS = {
         ("without_bias", addons_lstm(use_bias=False, return_sequences=False)),
         ("backwards", addons_lstm(go_backwards=True, return_sequences=False)),
     ],
+    "dreamer": [
+        ("dreamer_v3", dreamer_gru()),
+        ("dreamer_v3", dreamer_gru(use_bias=False)),
+        ("dreamer_v3", dreamer_gru(norm=BiasedLayerNormalization)),
+    ],
     "kiros": [
         ("lnlstm", kiros_layer("lnlstm")),
         ("lngru", kiros_layer("lngru")),
@@ -92,6 +100,7 @@ CELLS = {
     "haste": [("haste", keras_norm.LayerNormLSTM(UNITS, **SEQUENCES))],
     "flax": [("linen GRUCell", keras.layers.RNN(keras_norm.NormGRUCell(UNITS), **SEQUENCES))],
     "addons": [("rnn", addons_lstm())],
+    "dreamer": [("dreamer_v3", dreamer_gru())],
     "kiros": [("gru", kiros_layer("gru"))],
 }
 
@@ -107,6 +116,7 @@ def test_a_cell_alone_is_loaded(library, case, layer):
 EPSILONS = {
     "torch": [("layer_norm", keras.layers.LayerNormalization(epsilon=1e-3), 1e-3)],
     "addons": [("epsilon", layer_norm_lstm(0.1, return_sequences=False), 0.1)],
+    "dreamer": [("dreamer_v2", dreamer_gru(1e-5, BiasedLayerNormalization), 1e-5)],
 }
 
 
@@ -114,8 +124,8 @@ EPSILONS = {
 def test_another_epsilon_of_the_library_is_an_argument(library, case, layer, epsilon):
     case = read(library, case)
     LOADERS[library](built(layer, case.x.shape[-1]), case.weights, epsilon=epsilon)
-    if library == "addons":
-        check_outputs(case, [layer])
+    if library != "torch":
+        check_outputs(case, [layer], ATOL[library])
 
 
 def test_a_batch_norm_goes_on_with_the_count_of_updates_of_pytorch():

@@ -9,6 +9,7 @@ from tests.compat.layers import (
     CustomCell,
     CustomDense,
     CustomLayer,
+    dreamer_gru,
     kiros_layer,
     layer_norm_lstm,
 )
@@ -144,6 +145,21 @@ OTHER_EQUATIONS = {
             "LayerNormalization(epsilon=0.001), normalize_carry=True), or p",
         ),
     ],
+    "dreamer": [
+        (
+            "dreamer_v3",
+            keras_norm.LayerNormGRU(UNITS),
+            "without it in joint_norm. Create the layer as NormGRU(units, LayerNormalization(epsil",
+        ),
+        ("dreamer_v3", dreamer_gru(norm=RMS), "without it in joint_norm"),
+        ("dreamer_v3", dreamer_gru(norm_form="joint"), "without it in joint_norm"),
+        ("dreamer_v3", dreamer_gru(1e-5), "joint_norm' with epsilon=1e-05"),
+        ("dreamer_v3", dreamer_gru(1e-5), "or pass the eps of the norm as epsilon."),
+        ("dreamer_v3", dreamer_gru(activation="relu"), "has activation='tanh'"),
+        ("dreamer_v3", dreamer_gru(zoneout=0.1), "has zoneout=0.0. Received NormGRUCell"),
+        ("dreamer_v3", dreamer_gru(go_backwards=True), "go_backwards=False"),
+        ("dreamer_v2", dreamer_gru(), "BiasedLayerNormalization(epsilon=0.001), norm_form='joint"),
+    ],
     "kiros": [
         (
             "lnlstm",
@@ -199,6 +215,11 @@ OTHER_CLASSES = {
         (Dense(UNITS, name="head"), "Dense 'head'"),
         (Bidirectional(keras_norm.LayerNormGRU(UNITS)), "NormGRUCell"),
     ],
+    "dreamer": [
+        (GRU(UNITS), "layer must be a NormGRU or a NormGRUCell. Received: GRU"),
+        (keras_norm.NormLSTM(UNITS, LN(), norm_form="joint_all"), "Create the layer as NormGRU("),
+        (Bidirectional(dreamer_gru()), "Received: Bidirectional"),
+    ],
     "kiros": [
         (Bidirectional(LSTM(UNITS)), "layer must be a NormLSTM, a NormGRU"),
         (Dense(UNITS), "layer must be a NormLSTM, a NormGRU"),
@@ -206,6 +227,7 @@ OTHER_CLASSES = {
     ],
 }
 FIRST = {"torch": "lstm", "flax": "linen LSTMCell", "addons": "rnn", "kiros": "lstm"}
+FIRST |= {"dreamer": "dreamer_v3"}
 
 
 @pytest.mark.parametrize(("library", "layer", "message"), rows(OTHER_CLASSES))

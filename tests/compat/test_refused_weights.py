@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import keras_norm
-from tests.compat.layers import addons_lstm, kiros_layer
+from tests.compat.layers import addons_lstm, dreamer_gru, kiros_layer
 from tests.compat.recorded import LOADERS, UNITS, built, read, refusal, rows
 
 ONES = np.ones(UNITS)
@@ -19,7 +19,7 @@ CHANGES = {
         ({"bias_ih_l0": None, "bias_hh_l0": None}, "Create it with use_bias=False"),
     ],
     "haste": [
-        ({"recurrent_bias": np.ones(12)}, "haste's LayerNormGRU normalizes all three gates"),
+        ({"recurrent_bias": np.ones(12)}, "haste's LayerNormGRU has one norm of W x and one"),
         ({"gamma_h": None}, "Missing entries: gamma_h."),
         ({"other": ONES}, "Entries without a layer: other."),
     ],
@@ -36,6 +36,13 @@ CHANGES = {
         ({8: np.ones(5)}, "'weights[8]' must have the shape (4,). Received shape (5,)."),
         ({8: np.ones(5)}, "state_norm/beta' the sizes that it has in TensorFlow Addons."),
     ],
+    "dreamer": [
+        ({"layer_norm.bias": None}, "Missing entries: layer_norm.bias."),
+        ({"other": ONES}, "Entries without a layer: other."),
+        ({"linear.weight": np.ones((9, 12))}, "transposed: pass its transpose"),
+        ({"linear.weight": np.ones((9, 8))}, "'linear.weight' must have the shape (12, 9). Rece"),
+        ({"linear.bias": np.eye(12)[3]}, "'linear.bias' is a bias inside the norm, and the norm o"),
+    ],
     "kiros": [
         ({"encoder_s3": None}, "Missing entries: encoder_s3"),
         ({"encoder_x": ONES}, "Entries without a layer: encoder_x"),
@@ -49,6 +56,7 @@ LAYERS = {
     "haste": ("haste", lambda: keras_norm.LayerNormLSTM(UNITS)),
     "flax": ("linen LSTMCell", lambda: keras.layers.LSTM(UNITS)),
     "addons": ("rnn", lambda: addons_lstm(name="addons")),
+    "dreamer": ("dreamer_v3", dreamer_gru),
     "kiros": ("lnlstm", lambda: kiros_layer("lnlstm")),
 }
 
@@ -65,7 +73,8 @@ def test_weights_that_do_not_fit_are_named(library, changes, message):
 
 
 @pytest.mark.parametrize(
-    ("library", "prefix"), [("torch", "module."), ("haste", "module."), ("flax", "module/")]
+    ("library", "prefix"),
+    [("torch", "module."), ("haste", "module."), ("flax", "module/"), ("dreamer", "rssm.rnn.")],
 )
 def test_the_prefix_of_a_module_is_suggested_and_selects_it(library, prefix):
     case, create = LAYERS[library]
