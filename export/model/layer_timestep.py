@@ -229,7 +229,8 @@ def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimes
 
 def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
     """Return names for the `count` states of a layer's cell, and whether the cell is known."""
-    names = next((n for cls, n in STATE_NAMES.items() if isinstance(layer.cell, cls)), [])
+    of_keras = (n for cls, n in STATE_NAMES.items() if isinstance(layer.cell, cls))
+    names = getattr(layer.cell, "STATES", ()) or next(of_keras, ())
     names = [*names, *["steps"] * _counts_timesteps(layer)]
     is_known = len(names) == count
     return (names if is_known else [f"state_{i}" for i in range(count)]), is_known

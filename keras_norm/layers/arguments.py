@@ -48,11 +48,20 @@ class DeclaredArguments(keras.layers.Layer):
         return layer
 
     def get_config(self) -> Config:
-        """Return the value of every constructor argument, from the attribute of the same name."""
+        """Return the value of every constructor argument, from the attribute of the same name.
+
+        Raises:
+            ValueError: an argument of a user's `__init__` has no attribute, and the user's class no
+                `get_config`: a saved model would lose the argument.
+        """
         config: Config = super().get_config()
         base = next(cls for cls in type(self).__mro__ if has_package_init(cls))
         declared: inspect.Signature = vars(base)["declared"]
-        names = [n for n in declared.parameters if n not in {*config, *KERAS_ARGUMENTS}]
+        own = [name for name in self.declared.parameters if name not in declared.parameters]
+        if type(self).get_config is base.get_config:
+            _require_attributes(self, own)
+        names = [*declared.parameters, *(name for name in own if hasattr(self, name))]
+        names = [name for name in names if name not in {*config, *KERAS_ARGUMENTS}]
         arguments = {name: getattr(self, name) for name in names}
         return {**config, **keras.saving.serialize_keras_object(arguments)}
 
@@ -60,6 +69,18 @@ class DeclaredArguments(keras.layers.Layer):
     def from_config(cls, config: Config) -> Self:
         """Create the layer from a configuration of `get_config`, also of an earlier revision."""
         return cls(**with_earlier_values(cls, config))
+
+
+def _require_attributes(layer: keras.layers.Layer, names: Iterable[str]) -> None:
+    """Raise ValueError for arguments of a user's `__init__` that the layer does not store."""
+    for name in names:
+        if not hasattr(layer, name):
+            cls = type(layer).__name__
+            raise ValueError(
+                f"{cls} '{layer.name}' cannot be saved or copied: its argument {name!r} would be "
+                f"lost. Received: no attribute {name!r}. Set self.{name} in __init__ of {cls}, or "
+                "override get_config."
+            )
 
 
 def signature(cls: type) -> inspect.Signature:

@@ -56,10 +56,13 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights,
 
     Attributes:
         CANDIDATE: index of the candidate gate in a list of all gates.
+        STATES: names of the states, each (batch, units); the first state is the output. Empty: the
+            states of the Keras cell.
     """
 
     DEFAULTS: ClassVar = {"bias_initializer": None}
     CANDIDATE: ClassVar = -1
+    STATES: ClassVar[tuple[str, ...]] = ()
     is_restored = False
     state_size: int | list[int]
     use_bias: bool
@@ -82,6 +85,8 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights,
         if not is_int(units) or units < 1:
             raise ValueError(f"units must be a positive integer. Received: units={units!r}.")
         super().__init__(units, *args, **kwargs)
+        if self.STATES:
+            self.state_size = [units] * len(self.STATES)
         self.norm_form = norm_form
         self.zoneout = require_rate("zoneout", zoneout)
         self.learn_initial_state = learn_initial_state
@@ -108,6 +113,7 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights,
     def build(self, input_shape: Shape) -> None:
         """Create the weights of the Keras cell, then the weights of the norms."""
         super().build(input_shape)
+        self.require_columns()
         if not self.is_restored:
             self.slots.warn_of_few_features(self.kernel.shape[0])
         for slot, layer in self.slots.create_layers(self.dtype_policy, self.trainable).items():
@@ -276,6 +282,7 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights,
         def norm(slot: str, x: Tensor) -> Tensor:
             layer = self.slot_layers().get(slot)
             if layer is None:
+                self.require_slot(slot)
                 return x
             step = None if counter is None else read_counter(counter)
             return call_layer(layer, x, training, step=step)

@@ -194,6 +194,7 @@ def run(
 
         def norm(slot: str, x: Tensor) -> Tensor:
             if slot not in layers:
+                cell.require_slot(slot)
                 return x
             y, batch[slot] = layers[slot].normalize(x, unmasked_now, *now[slot])
             return y

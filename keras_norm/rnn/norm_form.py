@@ -70,6 +70,31 @@ class NormForm:
         )
         return of_x, of_h
 
+    def require_columns(self) -> None:
+        """Raise ValueError if the slots have another number of columns than the kernels."""
+        kernels = self.kernel, self.recurrent_kernel
+        for slots, kernel in zip(self.kernel_slots(), kernels, strict=True):
+            if sum(slots.values()) != kernel.shape[1]:
+                raise ValueError(
+                    f"The slots of W x or of U h must have as many columns as the kernel. Received "
+                    f"the slots {slots} with their columns, and a kernel of shape "
+                    f"{tuple(kernel.shape)}. Correct SLOTS of {type(self).__name__}, in multiples "
+                    f"of units={self.units}."
+                )
+
+    @classmethod
+    def require_slot(cls, slot: str) -> None:
+        """Raise ValueError for a slot that the cell has in no form.
+
+        A subclass may leave out slots in `SLOTS`, and inherit the equation that uses them.
+        """
+        slots = {name: None for base in cls.__mro__ for name in vars(base).get("SLOTS", ())}
+        if slot not in {*slots, JOINT_SLOT, *(f"{gate}_norm" for gate in cls.GATES)}:
+            raise ValueError(
+                f"The cell does not have the slot that its step uses. Received: norm({slot!r}, "
+                f"...). Add the slot to SLOTS of {cls.__name__}, or use one of: {', '.join(slots)}."
+            )
+
     def groups(self) -> tuple[int, ...]:
         """Return the widths of the groups of h U that `forward_step` receives, in any form."""
         sizes = [n * self.units for slot, n in self.SLOTS.items() if slot in RECURRENT_SLOTS]

@@ -20,16 +20,17 @@ class Zero:
     __radd__ = __add__
 
 
-def activate(z: Tensor, kinds: Sequence[str]) -> Tensors:
+def activate(z: Tensor | Tensors, kinds: Sequence[str]) -> Tensors:
     """Activate all gates with one tanh, because sigmoid(z) = tanh(z / 2) / 2 + 1 / 2.
 
     A compiler computes one elementwise kernel for all gates. If each gate had its own function, the
     kernel of each consumer would compute the gate again.
 
     Args:
-        z: pre-activations (..., len(kinds) * units).
+        z: pre-activations (..., len(kinds) * units), or a list of gates (..., units).
         kinds: `GATE` or `CANDIDATE` for each gate.
     """
+    z = side_by_side(z) if isinstance(z, list) else z
     units = z.shape[-1] // len(kinds)
     if set(kinds) == {CANDIDATE}:
         gates = ops.tanh(z)

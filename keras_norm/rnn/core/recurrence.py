@@ -235,6 +235,7 @@ class StepNorms:
         constants: Tree,
         statistics: dict[str, Tensors] | None = None,
     ) -> None:
+        self.cell = recurrence.cell
         self.norms = {slot.name: slot.norm for slot in recurrence.slots}
         self.gamma, self.beta = weights["gamma"], weights["beta"]
         self.unmasked, self.moving = constants.get("unmasked"), constants.get("moving", {})
@@ -243,6 +244,8 @@ class StepNorms:
 
     def __call__(self, name: str, a: Tensor) -> Tensor:
         """Normalize `a`, and add the beta of an inner slot; without a norm return `a`."""
+        if name not in self.norms:
+            self.cell.require_slot(name)
         return self.apply(name, a, self.beta.get(name))
 
     def apply(self, name: str, a: Tensor, bias: Tensor | None) -> Tensor:
