@@ -46,7 +46,8 @@ def run_shell(example: Example) -> str | None:
 
 
 def enter_folder(names: dict[str, object]) -> None:
-    """Run a page in an empty folder."""
+    """Run a page in an empty folder, as a module, because functions have the name of a module."""
+    names["__name__"] = "page"
     names["installed"] = lambda name: importlib.util.find_spec(name) is not None
     names["folder"] = tempfile.TemporaryDirectory()
     names["outside"] = os.getcwd()

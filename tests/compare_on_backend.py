@@ -21,7 +21,14 @@ import keras_norm
 from keras_norm import LayerNormalization, RMSNormalization, TimestepBatchNormalization
 from keras_norm.rnn import compiled
 from tests.gradients_of_backend import run, with_gradients
-from tests.rnn.core.extensions import MeanNormalization, PeepholeLSTM, model_layers
+from tests.rnn.core.extensions import (
+    HEAD_NORMS,
+    HEADS,
+    SLSTM,
+    MeanNormalization,
+    PeepholeLSTM,
+    model_layers,
+)
 
 BATCH, TIME, FEATURES, UNITS = 8, 5, 4, 4
 TOLERANCE = 1e-5  # Keras computes in float32 on JAX and PyTorch, whatever the dtype
@@ -70,6 +77,7 @@ COMPARISONS = {
     "SimpleRNN, RMSNorm, no bias": (SIMPLE_RNN, RMS_NORM, MASK, {"use_bias": False}, True),
     "SimpleRNN, batch norm, dropout": (SIMPLE_RNN, TIMESTEP, None, DROPOUT, True),
     "cell and norm of a user": (PeepholeLSTM, MeanNormalization(), MASK, {}, True),
+    "cell of the guide": (SLSTM, HEAD_NORMS, MASK, {"heads": HEADS, **RESETS}, True),
 }
 
 

@@ -22,11 +22,12 @@ from keras_norm.rnn.core.recurrence import (
     StepResult,
     Weights,
 )
+from keras_norm.rnn.core.step_checks import check_step
 from keras_norm.rnn.core.zoneout import change_states, require_rate
 from keras_norm.rnn.file_weights import FileWeights
 from keras_norm.rnn.initial_states import InitialStates
+from keras_norm.rnn.kernel_weights import KernelWeights
 from keras_norm.rnn.norm_form import JOINT_SLOT, NormForm
-from keras_norm.rnn.orthogonal_weights import OrthogonalWeights
 from keras_norm.rnn.slot_statistics import statistics_of_cell
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer, deserialize_norm
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
@@ -34,7 +35,7 @@ from keras_norm.rnn.zoneout import Zoneout
 from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
 
 
-class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights, DeclaredArguments):
+class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, DeclaredArguments):
     """Mixin that adds normalization to a Keras cell; list it before the Keras cell in the bases.
 
     The Keras cell provides its arguments, weights and dropout. A subclass has the attributes of
@@ -56,13 +57,10 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights,
 
     Attributes:
         CANDIDATE: index of the candidate gate in a list of all gates.
-        STATES: names of the states, each (batch, units); the first state is the output. Empty: the
-            states of the Keras cell.
     """
 
     DEFAULTS: ClassVar = {"bias_initializer": None}
     CANDIDATE: ClassVar = -1
-    STATES: ClassVar[tuple[str, ...]] = ()
     is_restored = False
     state_size: int | list[int]
     use_bias: bool
@@ -178,7 +176,8 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights,
             groups = zip(of_h, split_columns(u, [*of_h.values()]), strict=True)
             us = [norm(slot, group) for slot, group in groups]
             xs = split_columns(x, [*of_x.values()])
-        return self.forward_step(xs, us, states, weights.cell, self.activate, norm).states
+        step = self.forward_step(xs, us, states, weights.cell, self.activate, norm)
+        return check_step(type(self), step, states).states
 
     @staticmethod
     def forward_step(
@@ -219,7 +218,7 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights,
             gates: gates of `forward_step`.
             residuals: residuals of `forward_step`.
             old: the states before the step.
-            new: the states after the step.
+            new: the states after the step; at a masked timestep equal to `old`.
             d_states: gradients of the states after the step.
             weights: further weights of the cell by name.
             norm: norms inside the step; `norm.backward(slot, a, dy)` returns the gradient of a.
@@ -239,8 +238,9 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, OrthogonalWeights,
         """
         gates = z if isinstance(z, list) else [z]
         gates = ops.split(z, len(kinds), axis=-1) if len(gates) < len(kinds) else gates
+        of_gates = getattr(self, "recurrent_activation", sigmoid)  # not in SimpleRNNCell
         return [
-            (self.recurrent_activation if kind == GATE else self.activation)(gate)
+            (of_gates if kind == GATE else self.activation)(gate)
             for kind, gate in zip(kinds, gates, strict=True)
         ]
 

@@ -1,5 +1,7 @@
 """The states of a cell before the first timestep: zeros, or weights."""
 
+from typing import ClassVar
+
 import keras
 from keras import ops
 
@@ -14,10 +16,13 @@ class InitialStates(keras.Layer):
         h_0 = b, for every sequence        b: (units,), zeros before training
 
     Attributes:
+        STATES: names of the states, each (batch, units); the first state is the output. Empty: the
+            states of the Keras cell.
         initial_states: the weights (units,), one for each state; empty without
             `learn_initial_state`, and before the cell is built.
     """
 
+    STATES: ClassVar[tuple[str, ...]] = ()
     learn_initial_state: bool
     recurrent_state_sizes: list[int]
     state_size: int | list[int]

@@ -22,8 +22,8 @@ class NormForm:
         SLOTS: width of each slot of the separate form in multiples of `units`, in the order of the
             slots' weights.
         ADDED_SLOTS: the slots whose output `forward_step` only adds to x W plus the bias.
-        GATES: names of the gates in the order of the columns. Without them a cell has no joint
-            form.
+        GATES: names of the gates in the order of the columns; the weights have `units` columns for
+            each gate. Without them a cell has the weights of its Keras cell, and no joint form.
     """
 
     SLOTS: ClassVar[Mapping[str, int]]

@@ -9,6 +9,7 @@ from keras_norm.rnn.core.operations import apply_masks, side_by_side, split_colu
 from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product
 from keras_norm.rnn.core.recurrence import Recurrence, StepNorms, Tree, map_tree
 from keras_norm.rnn.core.sequence import Loop, shared_tensors
+from keras_norm.rnn.core.step_checks import check_gradients
 from keras_norm.rnn.core.zoneout import changes_at, divide_gradients
 from keras_norm.typing import Nest, Tensor, Tensors
 
@@ -60,6 +61,7 @@ def backward(
         step = recurrence.cell.backward_step(
             gates, rows["residuals"], old, new, d, weights["cell"], norms
         )
+        check_gradients(recurrence, step, norms, old)
         if recurrence.joint:
             of_kernel = of_recurrent = _through_joint_norms(recurrence, norms, rows, step.u)
         else:

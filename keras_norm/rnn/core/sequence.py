@@ -19,6 +19,7 @@ from keras_norm.rnn.core.operations import (
 )
 from keras_norm.rnn.core.product import kernel_product, recurrent_product
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, StepNorms, Tree
+from keras_norm.rnn.core.step_checks import check_residuals, check_step
 from keras_norm.rnn.core.zoneout import change_states, changes_at
 from keras_norm.typing import Nest, Tensor, Tensors
 
@@ -125,12 +126,14 @@ def forward(
             x = _normalize(recurrence.kernel, norms, rows["gates"], bias)
             u = _normalize(recurrence.recurrent, norms, product, recurrent_bias)
         step = recurrence.cell.forward_step(x, u, states, weights["cell"], activate, norms)
+        step = check_step(recurrence.cell, step, states)
         changes = changes_at(recurrence.zoneout, rows["constants"].get("changes", []))
         new = change_states(changes, step.states, states)
         if unmasked is not None:
             new = [ops.where(unmasked, n, o) for n, o in zip(new, states, strict=True)]
         if not training:
             return new, {"outputs": new[:1] if return_sequences else []}
+        check_residuals(recurrence, step, norms, rows["gates"])
         written: Tree = {"residuals": step.residuals, "states": new}
         written["statistics"] = {name: norms.statistics.get(name, []) for name in names}
         written["gates"] = side_by_side(step.gates) if loop.joins_gates else step.gates

@@ -1,10 +1,8 @@
-"""A cell and a norm as a user of the package writes them; both run on every backend.
+"""Cells and norms as a user of the package writes them; they run on every backend.
 
 The tests of each backend train them, so this module imports no backend.
 """
 
-import pathlib
-import re
 from typing import ClassVar
 
 import keras
@@ -13,6 +11,7 @@ from keras import ops
 import keras_norm
 from keras_norm import NormLSTM, NormLSTMCell
 from keras_norm.rnn.core.recurrence import CANDIDATE, GATE, StepGradients, StepResult
+from tests.pages import block
 
 
 class LoopPeepholeLSTMCell(NormLSTMCell):
@@ -87,9 +86,37 @@ def model_layers():
     return [keras.layers.Masking(), *layers, keras.layers.Dense(1)]
 
 
+def run_blocks(page, module, first_lines):
+    """Run code blocks of a page, and return the names that they define."""
+    names = {"__name__": module}
+    for line in first_lines:
+        exec(block(page, line), names)
+    return names
+
+
 # The norm of docs/design/extend.md.
-_PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "design" / "extend.md").read_text()
-_CODE = re.findall(r"```python\n(.*?)```", _PAGE.partition("## Add a cell")[0], re.DOTALL)
-_NAMES = {"__name__": "keras_norm.layers.mean_norm"}
-exec("\n".join(_CODE), _NAMES)
-MeanNorm, MeanNormalization = _NAMES["MeanNorm"], _NAMES["MeanNormalization"]
+_NORM = run_blocks(
+    "design/extend.md",
+    "keras_norm.layers.mean_norm",
+    ["import dataclasses", "@dataclasses.dataclass(frozen=True)"],
+)
+MeanNorm, MeanNormalization = _NORM["MeanNorm"], _NORM["MeanNormalization"]
+
+# The cell of docs/guides/own_cell.md with a norm in every slot.
+SLSTM_FILE = block("guides/own_cell.md", '"""slstm.py: the sLSTM with normalization inside."""')
+_CELL = run_blocks(
+    "guides/own_cell.md",
+    "my_package.slstm",
+    [
+        '"""slstm.py: the sLSTM with normalization inside."""',
+        "import keras_norm",
+        "from keras_norm.rnn.core.operations import gate_gradient",
+    ],
+)
+SLSTM, SLSTMCell = _CELL["SLSTM"], _CELL["SLSTMCell"]
+HEADS = 2
+HEAD_NORMS = {
+    "kernel_norm": keras_norm.LayerNormalization(),
+    "recurrent_norm": keras_norm.LayerNormalization(),
+    "head_norm": _CELL["HeadNormalization"](heads=HEADS),
+}

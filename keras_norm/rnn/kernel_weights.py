@@ -1,7 +1,7 @@
-"""Initialize orthogonal weights of cells whose variables are half precision."""
+"""Create the kernels and biases of a cell: their columns, and initial values in half precision."""
 
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -9,12 +9,19 @@ from keras import ops
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.typing import Serializable, Shape, Tensor
 
+# Weights of a Keras cell that have columns for each gate.
+GATED = ("kernel", "recurrent_kernel", "bias")
 
-class OrthogonalWeights(keras.Layer):
-    """Mixin of cells: compute an orthogonal initial value in float32, and cast it.
 
-    TensorFlow and JAX have no QR decomposition of bfloat16, and JAX has none of float16.
+class KernelWeights(keras.Layer):
+    """Mixin of cells: the weights have `units` columns for each of `GATES`, in any Keras cell.
+
+    An orthogonal initial value is computed in float32 and cast: TensorFlow and JAX have no QR
+    decomposition of bfloat16, and JAX has none of float16.
     """
+
+    GATES: ClassVar[tuple[str, ...]] = ()
+    units: int
 
     def add_weight(
         self,
@@ -24,6 +31,8 @@ class OrthogonalWeights(keras.Layer):
         **kwargs: Any,
     ) -> keras.Variable:
         """Create a weight of the cell."""
+        if shape is not None and self.GATES and kwargs.get("name") in GATED:
+            shape = (*shape[:-1], len(self.GATES) * self.units)
         if isinstance(initializer, keras.initializers.Orthogonal):
             initializer = partial(_initialize_in_float32, initializer)
         return super().add_weight(shape, initializer, dtype, **kwargs)
