@@ -55,7 +55,7 @@ class DeclaredArguments(keras.layers.Layer):
                 `get_config`: a saved model would lose the argument.
         """
         config: Config = super().get_config()
-        base = next(cls for cls in type(self).__mro__ if has_package_init(cls))
+        base: Any = next(cls for cls in type(self).__mro__ if has_package_init(cls))
         declared: inspect.Signature = vars(base)["declared"]
         own = [name for name in self.declared.parameters if name not in declared.parameters]
         if type(self).get_config is base.get_config:
