@@ -13,6 +13,7 @@ from keras_norm.layers.inputs import is_int
 from keras_norm.rnn.candidate_normal import CandidateNormal
 from keras_norm.rnn.core.operations import Zero, project, side_by_side, split_columns
 from keras_norm.rnn.core.recurrence import (
+    CANDIDATE,
     GATE,
     Activate,
     ApplyNorm,
@@ -238,11 +239,9 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
         """
         gates = z if isinstance(z, list) else [z]
         gates = ops.split(z, len(kinds), axis=-1) if len(gates) < len(kinds) else gates
-        of_gates = getattr(self, "recurrent_activation", sigmoid)  # not in SimpleRNNCell
-        return [
-            (of_gates if kind == GATE else self.activation)(gate)
-            for kind, gate in zip(kinds, gates, strict=True)
-        ]
+        # SimpleRNNCell has no `recurrent_activation`.
+        of_kind = {GATE: getattr(self, "recurrent_activation", sigmoid), CANDIDATE: self.activation}
+        return [of_kind[kind](gate) for kind, gate in zip(kinds, gates, strict=True)]
 
     def dropout_masks(
         self, inputs: Tensor, h: Tensor, training: bool
