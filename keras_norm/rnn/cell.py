@@ -55,13 +55,9 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
             a slot has a per-sample norm, else to zeros. With `use_bias=False`, `CandidateNormal()`
             initializes the beta of the kernel norm. If the kernel norm has no beta, the cell has a
             bias in spite of `use_bias=False`.
-
-    Attributes:
-        CANDIDATE: index of the candidate gate in a list of all gates.
     """
 
     DEFAULTS: ClassVar = {"bias_initializer": None}
-    CANDIDATE: ClassVar = -1
     is_restored = False
     state_size: int | list[int]
     use_bias: bool

@@ -24,11 +24,13 @@ class NormForm:
         ADDED_SLOTS: the slots whose output `forward_step` only adds to x W plus the bias.
         GATES: names of the gates in the order of the columns; the weights have `units` columns for
             each gate. Without them a cell has the weights of its Keras cell, and no joint form.
+        CANDIDATE: index of the candidate gate in a list of all gates.
     """
 
     SLOTS: ClassVar[Mapping[str, int]]
     ADDED_SLOTS: ClassVar[tuple[str, ...]] = KERNEL_SLOTS
     GATES: ClassVar[tuple[str, ...]] = ()
+    CANDIDATE: ClassVar = -1
     norm_form: str
     slots: Slots
     units: int
