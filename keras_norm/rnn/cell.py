@@ -174,7 +174,8 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
             us = [norm(slot, group) for slot, group in groups]
             xs = split_columns(x, [*of_x.values()])
         step = self.forward_step(xs, us, states, weights.cell, self.activate, norm)
-        return check_step(type(self), step, states).states
+        check_step(type(self), step, states)
+        return [*step.states]
 
     @staticmethod
     def forward_step(

@@ -110,6 +110,8 @@ def forward(
     keeps_product = of_h.is_needed or any(slot.norm for slot in recurrence.joint)
     states, after_reset = split_states(states, constants.get("resets"))
 
+    unchecked = [True]  # Check the first timestep only: PyTorch calls `body` at every timestep.
+
     def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
         weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
         states = reset_states(states, rows["constants"].get("resets"), shared["after_reset"])
@@ -126,14 +128,17 @@ def forward(
             x = _normalize(recurrence.kernel, norms, rows["gates"], bias)
             u = _normalize(recurrence.recurrent, norms, product, recurrent_bias)
         step = recurrence.cell.forward_step(x, u, states, weights["cell"], activate, norms)
-        step = check_step(recurrence.cell, step, states)
+        if unchecked:
+            check_step(recurrence.cell, step, states)
+            if training:
+                check_residuals(recurrence, step, norms, rows["gates"])
+            unchecked.clear()
         changes = changes_at(recurrence.zoneout, rows["constants"].get("changes", []))
-        new = change_states(changes, step.states, states)
+        new = change_states(changes, [*step.states], states)
         if unmasked is not None:
             new = [ops.where(unmasked, n, o) for n, o in zip(new, states, strict=True)]
         if not training:
             return new, {"outputs": new[:1] if return_sequences else []}
-        check_residuals(recurrence, step, norms, rows["gates"])
         written: Tree = {"residuals": step.residuals, "states": new}
         written["statistics"] = {name: norms.statistics.get(name, []) for name in names}
         written["gates"] = side_by_side(step.gates) if loop.joins_gates else step.gates

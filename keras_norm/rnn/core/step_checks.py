@@ -6,8 +6,8 @@ from keras_norm.rnn.core.recurrence import Recurrence, StepGradients, StepNorms,
 from keras_norm.typing import Tensor, Tensors
 
 
-def check_step(cell: type, step: Any, states: Tensors) -> StepResult:
-    """Return the result of `forward_step` with its states as a list.
+def check_step(cell: type, step: Any, states: Tensors) -> None:
+    """Check the result of `forward_step`.
 
     Args:
         cell: class of the cell.
@@ -28,7 +28,6 @@ def check_step(cell: type, step: Any, states: Tensors) -> StepResult:
             f"forward_step of {cell.__name__} must return {len(states)} states, as many as it "
             f"receives. Received: {len(step.states)} states. Name all states in STATES."
         )
-    return step if isinstance(step.states, list) else step._replace(states=[*step.states])
 
 
 def check_residuals(recurrence: Recurrence, step: StepResult, norms: StepNorms, x: Tensor) -> None:
