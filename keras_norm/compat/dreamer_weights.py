@@ -8,6 +8,7 @@ import numpy as np
 
 from keras_norm.compat.biased_layer_norm import BiasedLayerNormalization
 from keras_norm.compat.equations import (
+    NO_ZONEOUT,
     describe,
     recurrent_cell,
     require_forward,
@@ -23,12 +24,13 @@ from keras_norm.compat.named_weights import (
 )
 from keras_norm.rnn.gru import NormGRUCell
 from keras_norm.rnn.norm_form import JOINT_SLOT
-from keras_norm.typing import Array, TensorLike
+from keras_norm.typing import Array, Config, TensorLike
 
 SOURCE = "The GRU of Dreamer"
 ORDER = (2, 0, 1)  # reset, candidate, update becomes update, reset, candidate
-OPTIONS = {"activation": "tanh", "recurrent_activation": "sigmoid", "norm_form": "joint_all"}
-OPTIONS |= {"zoneout": 0.0}
+FORM = "joint_all"
+OPTIONS: Config = {"activation": "tanh", "recurrent_activation": "sigmoid"}
+OPTIONS |= {"norm_form": FORM, **NO_ZONEOUT}
 ADVICE = "Create the layer as NormGRU(units, {norm}(epsilon={epsilon}), norm_form='joint_all')"
 
 
@@ -108,7 +110,7 @@ def load_dreamer_weights(
         )
     advice = f"{advice}, or pass the eps of the norm as epsilon"
     norms = {"epsilon": epsilon, "center": True, "scale": True}
-    require_layer_norms(cell, norms, OPTIONS, SOURCE, advice, OPTIONS["norm_form"])
+    require_layer_norms(cell, norms, OPTIONS, SOURCE, advice, FORM)
     # Search for a part of a name, because the user may have forgotten the prefix.
     names = next(
         (names for names in LIBRARIES if any(f"{names.linear}.weight" in name for name in entries)),

@@ -10,6 +10,7 @@ from keras_norm.typing import Config
 
 # Packages whose classes have known equations.
 KNOWN = ("keras.", "keras_norm.")
+NO_ZONEOUT: Config = {"zoneout": 0.0, "cell_zoneout": 0.0}
 LAYER_NORM: Config = {"epsilon_placement": "inside", "ddof": 0, "rms_scaling": False}
 
 
@@ -167,7 +168,8 @@ def require_carried_norms(
         f"normalize_carry=True), or pass {name} as epsilon"
     )
     norms = {"epsilon": epsilon, "center": True, "scale": True}
-    require_layer_norms(cell, norms, {**options, "normalize_carry": True}, source, advice)
+    options = {**options, "normalize_carry": True, **NO_ZONEOUT}
+    require_layer_norms(cell, norms, options, source, advice)
 
 
 def require_bias(has_bias: bool, layer: keras.layers.Layer, source: str) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from keras_norm.compat.biased_layer_norm import BiasedLayerNormalization
 from keras_norm.compat.equations import (
+    NO_ZONEOUT,
     describe,
     recurrent_cell,
     require_layer_norms,
@@ -24,7 +25,7 @@ from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.gru import NormGRUCell
 from keras_norm.rnn.lstm import NormLSTMCell
 from keras_norm.rnn.slots import KERNEL_SLOTS
-from keras_norm.typing import Array
+from keras_norm.typing import Array, Config
 
 SOURCE = "Kiros' layer-norm"
 EPSILON = 1e-5
@@ -112,7 +113,8 @@ def _require_norms(cell: keras.layers.Layer) -> None:
     if not isinstance(cell, NormCell):
         raise ValueError(f"The weights have norms, and {describe(cell)} has none. {advice}.")
     norms = {"epsilon": EPSILON, "center": True, "scale": True}
-    require_layer_norms(cell, norms, {"normalize_carry": False}, SOURCE, advice)
+    options = {"normalize_carry": False, **NO_ZONEOUT}
+    require_layer_norms(cell, norms, options, SOURCE, advice)
     for slot, norm in cell.slot_layers().items():
         if isinstance(norm, BiasedLayerNormalization) != (slots[slot] == "biased"):
             raise ValueError(
@@ -129,7 +131,9 @@ def _assignments(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> Iter
     """
     lstm, n = isinstance(cell, keras.layers.LSTMCell), cell.units
     order, widths = ((0, 1, 3, 2), {"": 4 * n}) if lstm else ((1, 0), {"": 2 * n, "x": n})
-    options = {"use_bias": True} if lstm else {"use_bias": True, "reset_after": True}
+    options: Config = {"use_bias": True, **NO_ZONEOUT}
+    if not lstm:
+        options |= {"reset_after": True, "norm_form": "separate"}
     if lstm or not has_norms:
         source = f"{SOURCE} {'LSTM' if lstm else 'GRU'}"
         require_options(cell, options, source, "Create the layer with these arguments")

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from keras_norm.compat.equations import (
+    NO_ZONEOUT,
     describe,
     directions,
     recurrent_cell,
@@ -50,13 +51,13 @@ class Equation(NamedTuple):
     advice: str
 
 
-GATES = {"activation": "tanh", "recurrent_activation": "sigmoid"}
+GATES: Config = {"activation": "tanh", "recurrent_activation": "sigmoid", **NO_ZONEOUT}
+GRU = {**GATES, "reset_after": True, "norm_form": "separate"}
 EQUATIONS = {
     keras.layers.LSTMCell: Equation("nn.LSTM", (0, 1, 2, 3), GATES, "LSTM(units)"),
-    keras.layers.GRUCell: Equation(  # r, z, n becomes z, r, n
-        "nn.GRU", (1, 0, 2), {**GATES, "reset_after": True}, "GRU(units)"
-    ),
-    keras.layers.SimpleRNNCell: Equation("nn.RNN", (0,), {}, "SimpleRNN(units)"),
+    # r, z, n becomes z, r, n
+    keras.layers.GRUCell: Equation("nn.GRU", (1, 0, 2), GRU, "GRU(units)"),
+    keras.layers.SimpleRNNCell: Equation("nn.RNN", (0,), NO_ZONEOUT, "SimpleRNN(units)"),
 }
 ACTIVATIONS = ("tanh", "relu")  # of nn.RNN
 

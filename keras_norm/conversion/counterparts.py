@@ -73,8 +73,8 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
 
     Returns:
         The Keras layer, not yet built. None for another layer, for a recurrent layer with a norm
-        inside or with learned initial states, for a norm with options that Keras does not have, and
-        for a norm that may pass on a mask that Keras' norm would drop.
+        inside or another equation than Keras' layer, for a norm with options that Keras does not
+        have, and for a norm that may pass on a mask that Keras' norm would drop.
     """
     cls, config = type(layer), layer.get_config()
     if cls in NORMS.values():
@@ -90,7 +90,8 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
         if keras_class.get(cls) is None:
             continue
         cell = getattr(layer, "cell", layer)
-        if not (cell.slots.templates or cell.learn_initial_state):
+        has_zoneout = any(cell.zoneout_rates())
+        if cell.has_keras_gates() and not (has_zoneout or cell.learn_initial_state):
             return _create(keras_class[cls], config, layer.units)
     return None
 

@@ -107,7 +107,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
     ) -> None:
         super().__init__(units, norm, *args, **kwargs)
         self.unit_update_bias = unit_update_bias
-        if not (self.has_keras_equation() or self.reset_after):
+        if not (self.has_keras_gates() or self.reset_after):
             raise ValueError(
                 "A GRU with a norm needs reset_after=True: its reset gate acts after the norm (Ba "
                 "et al. 2016, supplement). Received: reset_after=False, and "
@@ -120,9 +120,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
                 f"{unit_update_bias!r} and use_bias=False. Leave use_bias at True."
             )
 
-    def has_keras_equation(self) -> bool:
-        """Return whether the cell computes the equation of Keras' cell."""
-        return self.norm is None and self.norm_form == "separate"
+    def has_keras_gates(self) -> bool:
+        """Return whether the gates are those of Keras' cell: no norm, and no joint form."""
+        return super().has_keras_gates() and self.norm_form == "separate"
 
     def build(self, input_shape: Shape) -> None:
         """Create the weights of the cell; a cell with norms has one bias in place of Keras' two.
@@ -132,7 +132,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         # Keras' `build` creates two biases if `reset_after` is True, and uses `reset_after` for
         # nothing else. So set it to False during the `build` of a cell with norms.
         reset_after, initializer = self.reset_after, self.bias_initializer
-        self.reset_after = reset_after and self.has_keras_equation()
+        self.reset_after = reset_after and self.has_keras_gates()
         if self.unit_update_bias:
             self.bias_initializer = partial(_initialize_bias, initializer, self.units)
         try:
@@ -203,7 +203,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 
 
 def _initialize_bias(
-    initializer: keras.initializers.Initializer, units: int, shape: Shape, dtype: str
+    initializer: keras.initializers.Initializer, units: int, shape: tuple[int, ...], dtype: str
 ) -> Tensor:
     """Initialize a bias whose first `units` are 1: the bias of z, in the first of Keras' biases."""
     columns = ops.reshape(ops.arange(math.prod(shape)), shape)

@@ -53,6 +53,10 @@ class NormForm:
             raise ValueError(f"norm_form must be one of: {names}. Received: {norm_form!r}.")
         return forms[norm_form]
 
+    def has_keras_gates(self) -> bool:
+        """Return whether the gates are those of Keras' cell: no norm."""
+        return not self.slots.templates
+
     def joint_slots(self) -> dict[str, int]:
         """Return the slots of x W + h U with their widths; empty in the separate form."""
         return {} if self.norm_form == "separate" else self.slots.widths

@@ -48,6 +48,9 @@ OTHER_EQUATIONS = {
         ("lstm", keras_norm.LayerNormLSTM(UNITS), "as LSTM(units), or as NormLSTM(units)"),
         ("gru", GRU(UNITS, reset_after=False), "nn.GRU has reset_after=True."),
         ("rnn", keras.layers.SimpleRNN(UNITS, "sigmoid"), "activation='tanh'"),
+        ("rnn", keras_norm.NormSimpleRNN(UNITS, zoneout=0.1), "nn.RNN has zoneout=0.0. Received"),
+        ("gru", keras_norm.NormGRU(UNITS, norm_form="joint"), "with norm_form='joint'. Create"),
+        ("torchscript", layer_norm_lstm(zoneout=0.1), "with zoneout=0.1. Create the layer as Norm"),
         ("torchscript", LSTM(UNITS), "normalize_carry=True), or pass the eps"),
         (
             "torchscript",
@@ -107,6 +110,8 @@ OTHER_EQUATIONS = {
         ),
         ("linen GRUCell", GRU(UNITS, reset_after=False), "with reset_after=False"),
         ("linen LSTMCell", LSTM(UNITS, use_bias=False), "with use_bias=False"),
+        ("linen LSTMCell", keras_norm.NormLSTM(UNITS, cell_zoneout=0.1), "with cell_zoneout=0.1"),
+        ("linen GRUCell", keras_norm.NormGRU(UNITS, norm_form="joint"), "norm_form='joint'"),
         (
             "linen LSTMCell",
             Bidirectional(LSTM(UNITS), merge_mode="mul"),
@@ -173,6 +178,8 @@ OTHER_EQUATIONS = {
         ),
         ("lnlstm", kiros_layer("lnlstm", normalize_carry=True), "normalize_carry=True"),
         ("lnlstm", kiros_layer("lnlstm", use_bias=False), "use_bias=False"),
+        ("lngru", kiros_layer("lngru", zoneout=0.1), "with zoneout=0.1"),
+        ("gru", keras_norm.NormGRU(UNITS, norm_form="joint"), "with norm_form='joint'"),
         ("lnlstm", kiros_layer("lstm"), "/lstm_cell' has none. Create"),
         ("gru", kiros_layer("lngru"), "have no gains s1"),
     ],

@@ -235,6 +235,8 @@ def test_a_layer_of_a_user_is_not_converted():
 def test_to_keras_keeps_layers_that_keras_does_not_have():
     ours = [
         keras_norm.LayerNormGRU(3, return_sequences=True),
+        keras_norm.NormGRU(3, norm_form="joint", return_sequences=True),
+        keras_norm.NormLSTM(3, cell_zoneout=0.1, return_sequences=True),
         keras_norm.LayerNormalization(ddof=1),
         keras_norm.BatchNormalization(unbiased_variance=True),
         keras_norm.RMSNormalization(),  # passes a mask on, and Keras' layer does not
