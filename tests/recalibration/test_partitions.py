@@ -67,8 +67,8 @@ def parallel():
         "both": keras.layers.Bidirectional(rnn, name="both", **options),
     }
     inputs = keras.Input((None, 3), **options)
-    masked = keras.layers.Masking(**options)(inputs)
-    return keras.Model(inputs, [layer(masked) for layer in layers.values()]), layers["both"]
+    shifted = keras.layers.Rescaling(1.0, 7.0, **options)(keras.layers.Masking(**options)(inputs))
+    return keras.Model(inputs, [layer(shifted) for layer in layers.values()]), layers["both"]
 
 
 def assert_moments(found, values, row=()):
@@ -82,21 +82,21 @@ def assert_moments(found, values, row=()):
 def test_statistics_do_not_depend_on_the_parts_and_batches(parallel, parts):
     """Timesteps 3 and 4 share a row. A timestep with one sequence in a batch counts.
 
-    The kernel norms are those of a bidirectional layer.
+    The kernel norms are those of a bidirectional layer. The layers read 7.0 at masked positions.
     """
-    model, both = parallel
+    (model, both), shifted = parallel, X + 7.0
     found = merge_statistics(collect_parts(model, parts)).layers
     for name in ("ours", "Keras"):
-        assert_moments(found[name], X[UNMASKED])
+        assert_moments(found[name], shifted[UNMASKED])
     for t in range(3):
-        assert_moments(found["timesteps"], X[UNMASKED[:, t], t], row=t)
-    assert_moments(found["timesteps"], X[:, 3:][UNMASKED[:, 3:]], row=3)
+        assert_moments(found["timesteps"], shifted[UNMASKED[:, t], t], row=t)
+    assert_moments(found["timesteps"], shifted[:, 3:][UNMASKED[:, 3:]], row=3)
     # Timestep 0 of the backward layer is the last unmasked timestep.
     backward = np.array(
-        [np.roll(x[::-1], n - TIME, axis=0) for x, n in zip(X, LENGTHS, strict=True)]
+        [np.roll(x[::-1], n - TIME, axis=0) for x, n in zip(shifted, LENGTHS, strict=True)]
     )
     for name, x, layer in (
-        ("forward", X, both.forward_layer),
+        ("forward", shifted, both.forward_layer),
         ("backward", backward, both.backward_layer),
     ):
         (path,) = (p for p in found if name in p and p.endswith("kernel_norm"))
