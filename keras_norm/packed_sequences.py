@@ -109,13 +109,13 @@ class PackedSequences:
         return last
 
     def _require_rows(self, outputs: TensorLike) -> Array:
-        outputs = np.asarray(outputs)
-        if outputs.shape[:2] != self.mask.shape:
+        array: Array = np.asarray(outputs)
+        if array.shape[:2] != self.mask.shape:
             raise ValueError(
                 f"The outputs must have the shape {self.mask.shape} + (...). Received: shape "
-                f"{outputs.shape}. Set return_sequences=True in the layer."
+                f"{array.shape}. Set return_sequences=True in the layer."
             )
-        return outputs
+        return array
 
 
 def pack_sequences(sequences: Sequence[TensorLike], length: int | None = None) -> PackedSequences:
@@ -183,6 +183,6 @@ def _first_fit_decreasing(lengths: Array, length: int) -> list[Place]:
     return [places[k] for k in range(len(lengths))]
 
 
-def _shorten(values: list[object]) -> str:
+def _shorten(values: Sequence[object]) -> str:
     shown = ", ".join(map(str, values[:4]))
     return f"[{shown}, ...]" if len(values) > 4 else f"[{shown}]"
