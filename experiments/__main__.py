@@ -41,6 +41,7 @@ from experiments import (
     skip_thoughts,
     translation,
     unbalanced,
+    unequal_lengths,
 )
 from experiments.harness import plots
 from experiments.harness.results_file import ResultsFile
@@ -64,6 +65,7 @@ STUDIES = {
         noise,
         conversion,
         few_features,
+        unequal_lengths,
         click_through_rate,
         movielens,
         online_ratings,

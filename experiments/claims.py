@@ -2,7 +2,7 @@
 
 import dataclasses
 
-# Claims 1 to 10 are from papers and documents, and 11 to 16 from this project.
+# Claims 1 to 10 are from papers and documents, and 11 to 17 from this project.
 CLAIMS = {
     1: "LayerNorm computes the same in training and inference; BatchNorm does not",
     2: "BatchNorm suffers at small batch sizes; LayerNorm works at batch size 1",
@@ -20,6 +20,7 @@ CLAIMS = {
     14: "LayerNorm of an LSTM's inputs loses accuracy with few features",
     15: "A converted LSTM keeps its accuracy and ends better",
     16: "A norm of W x + U h is as good as norms of W x and of U h",
+    17: "Recurrent BatchNorm loses accuracy on sequences of unequal lengths",
 }
 
 

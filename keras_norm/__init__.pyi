@@ -654,9 +654,13 @@ class TimestepBatchNormalization(keras.layers.Layer):
 
     with mean_t and var_t over the sequences that are unmasked at timestep t. gamma and beta are
     shared over time. Training uses mean_t and var_t of the batch, and updates row t of the moving
-    statistics. All timesteps beyond the last row update the last row. A timestep with fewer than
-    two unmasked sequences uses the moving statistics, and does not update them. Inference uses row
+    statistics. All timesteps beyond the last row update the last row. Inference uses row
     min(t, last row that training updated).
+
+    The statistics of few sequences are noise. So a timestep with fewer unmasked sequences than
+    `min_sequences`, and than an earlier timestep, uses the statistics of the last timestep that had
+    enough, and updates nothing. A timestep with fewer than two, and without such a timestep before
+    it, uses the moving statistics.
 
     t is 0 at the first unmasked timestep of each sequence, so padding on either side changes no
     output at an unmasked timestep. Later masked timesteps count.
@@ -670,6 +674,8 @@ class TimestepBatchNormalization(keras.layers.Layer):
         scale: whether the layer has a gamma.
         debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
             row. The default is True because few batches reach the late timesteps.
+        min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+            2 uses the statistics of every timestep, as in the paper.
         count_leading_padding: whether t is 0 at the first timestep, masked or not. The default of
             `from_config` is True, so that files of earlier revisions give their old outputs.
         **kwargs: `synchronized` of `BatchNormalization`; `unbiased_variance`,
@@ -691,8 +697,8 @@ class TimestepBatchNormalization(keras.layers.Layer):
 
     Raises:
         TypeError: the inputs are integers, an argument is unknown, or `max_timesteps` is missing.
-        ValueError: `max_timesteps` is below 1, `step` is negative, or the inputs or the mask have
-            another rank.
+        ValueError: `max_timesteps` is below 1, `min_sequences` is below 2, `step` is negative, or
+            the inputs or the mask have another rank.
 
     Example:
         >>> layer = TimestepBatchNormalization(max_timesteps=5)
@@ -717,6 +723,7 @@ class TimestepBatchNormalization(keras.layers.Layer):
     gamma_initializer: keras.initializers.Initializer
     gamma_regularizer: keras.regularizers.Regularizer | None
     max_timesteps: int
+    min_sequences: int
     momentum: float | None
     moving_mean: keras.Variable
     moving_mean_initializer: keras.initializers.Initializer
@@ -735,6 +742,7 @@ class TimestepBatchNormalization(keras.layers.Layer):
         scale: bool = True,
         *,
         debias: bool = True,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         unbiased_variance: bool = False,
         synchronized: bool = False,
@@ -839,6 +847,11 @@ class BatchNormGRU(NormGRU):
     on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
     masked timesteps count.
 
+    The statistics of few sequences are noise. So in training, a timestep that fewer than
+    `min_sequences` sequences of a padded batch reach has the statistics of the last timestep that
+    enough reach. Give batches of 32 or more, with a mask. With sequences of one length this is the
+    equation of the paper.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -850,6 +863,8 @@ class BatchNormGRU(NormGRU):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+            2 uses the statistics of every timestep.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -909,6 +924,7 @@ class BatchNormGRU(NormGRU):
     debias: bool
     epsilon: float
     max_timesteps: int
+    min_sequences: int
     momentum: float | None
     synchronized: bool
     def __init__(
@@ -943,6 +959,7 @@ class BatchNormGRU(NormGRU):
         use_cudnn: bool | str = "auto",
         *,
         synchronized: bool = False,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         unit_update_bias: bool = False,
         norm_form: str = "separate",
@@ -976,6 +993,11 @@ class BatchNormLSTM(NormLSTM):
     on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
     masked timesteps count.
 
+    The statistics of few sequences are noise. So in training, a timestep that fewer than
+    `min_sequences` sequences of a padded batch reach has the statistics of the last timestep that
+    enough reach. Give batches of 32 or more, with a mask. With sequences of one length this is the
+    equation of the paper.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -987,6 +1009,8 @@ class BatchNormLSTM(NormLSTM):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+            2 uses the statistics of every timestep.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -1046,6 +1070,7 @@ class BatchNormLSTM(NormLSTM):
     debias: bool
     epsilon: float
     max_timesteps: int
+    min_sequences: int
     momentum: float | None
     synchronized: bool
     def __init__(
@@ -1080,6 +1105,7 @@ class BatchNormLSTM(NormLSTM):
         use_cudnn: bool | str = "auto",
         *,
         synchronized: bool = False,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
@@ -1109,6 +1135,11 @@ class BatchNormSimpleRNN(NormSimpleRNN):
     on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
     masked timesteps count.
 
+    The statistics of few sequences are noise. So in training, a timestep that fewer than
+    `min_sequences` sequences of a padded batch reach has the statistics of the last timestep that
+    enough reach. Give batches of 32 or more, with a mask. With sequences of one length this is the
+    equation of the paper.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -1120,6 +1151,8 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+            2 uses the statistics of every timestep.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -1173,6 +1206,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
     debias: bool
     epsilon: float
     max_timesteps: int
+    min_sequences: int
     momentum: float | None
     synchronized: bool
     def __init__(
@@ -1204,6 +1238,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         synchronized: bool = False,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,
@@ -1819,6 +1854,11 @@ class BatchNormGRUCell(NormGRUCell):
     on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
     masked timesteps count.
 
+    The statistics of few sequences are noise. So in training, a timestep that fewer than
+    `min_sequences` sequences of a padded batch reach has the statistics of the last timestep that
+    enough reach. Give batches of 32 or more, with a mask. With sequences of one length this is the
+    equation of the paper.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -1830,6 +1870,8 @@ class BatchNormGRUCell(NormGRUCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+            2 uses the statistics of every timestep.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -1880,6 +1922,7 @@ class BatchNormGRUCell(NormGRUCell):
     kernel_candidate_norm: TimestepBatchNormalization
     kernel_norm: TimestepBatchNormalization
     max_timesteps: int
+    min_sequences: int
     momentum: float | None
     recurrent_candidate_norm: TimestepBatchNormalization
     recurrent_norm: TimestepBatchNormalization
@@ -1909,6 +1952,7 @@ class BatchNormGRUCell(NormGRUCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         synchronized: bool = False,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         unit_update_bias: bool = False,
         norm_form: str = "separate",
@@ -1941,6 +1985,11 @@ class BatchNormLSTMCell(NormLSTMCell):
     on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
     masked timesteps count.
 
+    The statistics of few sequences are noise. So in training, a timestep that fewer than
+    `min_sequences` sequences of a padded batch reach has the statistics of the last timestep that
+    enough reach. Give batches of 32 or more, with a mask. With sequences of one length this is the
+    equation of the paper.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -1952,6 +2001,8 @@ class BatchNormLSTMCell(NormLSTMCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+            2 uses the statistics of every timestep.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -2003,6 +2054,7 @@ class BatchNormLSTMCell(NormLSTMCell):
     epsilon: float
     kernel_norm: TimestepBatchNormalization
     max_timesteps: int
+    min_sequences: int
     momentum: float | None
     recurrent_norm: TimestepBatchNormalization
     state_norm: TimestepBatchNormalization
@@ -2032,6 +2084,7 @@ class BatchNormLSTMCell(NormLSTMCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         synchronized: bool = False,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
@@ -2060,6 +2113,11 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
     on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
     masked timesteps count.
 
+    The statistics of few sequences are noise. So in training, a timestep that fewer than
+    `min_sequences` sequences of a padded batch reach has the statistics of the last timestep that
+    enough reach. Give batches of 32 or more, with a mask. With sequences of one length this is the
+    equation of the paper.
+
     Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
     `initial_state`, every piece uses the statistics of the first timesteps.
     The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.
@@ -2071,6 +2129,8 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         momentum: weight of earlier batches in the moving statistics; None averages all batches.
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
+        min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+            2 uses the statistics of every timestep.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -2114,6 +2174,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
     epsilon: float
     kernel_norm: TimestepBatchNormalization
     max_timesteps: int
+    min_sequences: int
     momentum: float | None
     recurrent_norm: TimestepBatchNormalization
     synchronized: bool
@@ -2140,6 +2201,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         synchronized: bool = False,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         norm_form: str = "separate",
         zoneout: float = 0.0,

@@ -210,8 +210,11 @@ class TimestepBatchNorm:
 
     Training normalizes a timestep over its unmasked sequences, with the biased variance.
     `end_batch` updates each row once a batch, with the mean over the timesteps that share the row.
-    A timestep with fewer than two unmasked sequences updates nothing. It is normalized as in
-    inference, with the moving statistics before the batch.
+    A timestep has enough sequences if it has two or more, and `min_sequences` or as many as any
+    timestep before it. The others update nothing. They are normalized with the statistics of the
+    last timestep of the batch that had enough; without one, as in inference, with the moving
+    statistics before the batch. With min_sequences=None two are enough, and all others use the
+    moving statistics.
 
     Inference at timestep t uses the last updated row <= t, or else the first updated row. Before
     any update it uses row t.
@@ -229,22 +232,30 @@ class TimestepBatchNorm:
         momentum=0.99,
         debias=True,
         unbiased_variance=False,
+        min_sequences=8,
     ):
         self.gamma, self.beta, self.epsilon = gamma, beta, epsilon
         self.momentum, self.debias, self.ddof = momentum, debias, int(unbiased_variance)
         # For each row the (mean, variance) of every update, and of the timesteps of this batch.
         self.history = [[] for _ in range(max_timesteps)]
         self.pending = [[] for _ in range(max_timesteps)]
-        self.features = features
+        self.features, self.min_sequences = features, min_sequences
+        self.most, self.latest = 0, None  # of the timesteps of this batch
 
     def step(self, x, t, mask=None, training=False):
         """Normalize x (batch, features) at timestep t; the mask is bool (batch,), or None."""
         mask = np.ones(len(x), bool) if mask is None else np.asarray(mask, bool)
         row = min(t, len(self.history) - 1)
-        if training and mask.sum() >= 2:
+        if t == 0:
+            self.most, self.latest = 0, None
+        self.most = max(self.most, mask.sum())
+        if training and mask.sum() >= max(2, min(self.min_sequences or 2, self.most)):
             self.pending[row].append(batch_statistics(x, -1, mask, self.ddof))
+            self.latest = batch_statistics(x, -1, mask)
             return batch_norm_train(x, self.gamma, self.beta, -1, self.epsilon, mask)[0]
         mean, variance = self.row(self._used_row(row))
+        if training and self.latest and self.min_sequences:
+            mean, variance = self.latest
         return batch_norm_inference(x, mean, variance, self.gamma, self.beta, -1, self.epsilon)
 
     def end_batch(self):

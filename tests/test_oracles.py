@@ -112,12 +112,14 @@ def test_averages_equal_numbers_computed_by_hand():
 # Batch normalization per timestep ---------------------------------------------------------------
 
 
-def test_a_timestep_with_one_unmasked_sequence_updates_nothing():
-    norm = oracles.TimestepBatchNorm(2, 1)
+def test_a_timestep_without_enough_sequences_updates_nothing():
     x = np.array([[[1.0], [5.0]], [[3.0], [7.0]]])
-    y = oracles.timestep_batch_norm(norm, x, mask=[[1, 1], [1, 0]], training=True)
-    np.testing.assert_array_equal(norm.update_count, [1, 0])
-    np.testing.assert_allclose(y[0, 1], 5 / np.sqrt(1 + 1e-5))
+    # With the mean 2 and the variance 1 of timestep 0; with the moving mean 0 and variance 1.
+    for min_sequences, expected in ((2, 3), (8, 3), (None, 5)):
+        norm = oracles.TimestepBatchNorm(2, 1, min_sequences=min_sequences)
+        y = oracles.timestep_batch_norm(norm, x, mask=[[1, 1], [1, 0]], training=True)
+        np.testing.assert_array_equal(norm.update_count, [1, 0])
+        np.testing.assert_allclose(y[0, 1], expected / np.sqrt(1 + 1e-5))
 
 
 def test_timesteps_beyond_the_last_row_update_the_last_row_once():

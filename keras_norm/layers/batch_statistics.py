@@ -11,15 +11,11 @@ from numpy.typing import DTypeLike
 from keras_norm.layers.normalization import Affine, AffineNormalization
 from keras_norm.layers.rematerialization import run_once
 from keras_norm.ops import kernels
-from keras_norm.ops.global_statistics import (
-    BatchStatistics,
-    adds_over_replicas,
-    global_statistics,
-)
-from keras_norm.ops.moments import identity, moments, statistics_dtype
+from keras_norm.ops.enough_sequences import MIN_SEQUENCES
+from keras_norm.ops.global_statistics import BatchStatistics, adds_over_replicas, global_statistics
+from keras_norm.ops.moments import Moments, identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
 from keras_norm.ops.replicas import all_reduce, is_part_of_batch, sum_over_replicas, synchronizes
-from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.typing import Serializable, Tensor
 
 
@@ -32,9 +28,11 @@ class StatisticsNormalization(AffineNormalization):
 
     Attributes:
         per_timestep: whether there is one row of statistics for each timestep.
+        min_sequences: number of sequences that is enough for the statistics of a timestep.
     """
 
     per_timestep: ClassVar = False
+    min_sequences: int = MIN_SEQUENCES
     moving_mean: keras.Variable
     moving_variance: keras.Variable
     update_count: keras.Variable | None
@@ -167,15 +165,15 @@ class StatisticsNormalization(AffineNormalization):
         """Update the moving statistics with the statistics of all timesteps of a batch.
 
         Timestep t updates row t. All timesteps beyond the last row update the last row, with the
-        mean of their statistics. Timesteps with fewer than two sequences update nothing.
+        mean of their statistics. Timesteps without enough sequences update nothing.
 
         Args:
             batch: statistics (time, features); the count broadcasts to (time, features).
             ghosts: whether the rows are ghost batches, of any size, in place of timesteps. The mean
                 of their statistics then includes the ghost batches of all replicas.
         """
-        batch = self.correct_bias(batch if ghosts else batch.at_least(MIN_SEQUENCES))
-        mean, variance, count = batch
+        batch = batch if ghosts else batch.of_enough_sequences(self.min_sequences)
+        mean, variance, count = self.correct_bias(batch)
         count = ops.broadcast_to(count, (ops.shape(mean)[0], count.shape[1]))
         valid = count > 0
         sums = [self.sum_by_row(ops.cast(valid, mean.dtype))]
@@ -244,6 +242,7 @@ class StatisticsNormalization(AffineNormalization):
         mask: Tensor | None = None,
         min_count: int = 1,
         fused: bool = False,
+        replace: Callable[[Moments], Moments] | None = None,
     ) -> tuple[Tensor, BatchStatistics]:
         """Normalize `x` with the mean and variance of the batch, as in training.
 
@@ -257,6 +256,7 @@ class StatisticsNormalization(AffineNormalization):
             fused: whether a fused kernel may be used. Loops pass False, because the kernel takes
                 long to start at every timestep. Batch renormalization passes False, because the
                 kernel does not correct gamma and beta.
+            replace: returns the moments to normalize with, from those of the batch.
 
         Returns:
             The normalized tensor in the dtype of its statistics, and the statistics of the batch,
@@ -277,9 +277,9 @@ class StatisticsNormalization(AffineNormalization):
             sum_of = all_reduce if synchronized else identity
             m = moments(x, reduced, mask, sum_of, min_count, moving)
             mean, variance, count = m.mean, m.variance, m.count
-            affine = self.affine_weights(len(x.shape), [axis])
-            affine = self.correct_affine(affine, mean, variance)
-            y = normalize(m.centered, variance, self.epsilon, *affine)
+            used = m if replace is None else replace(m)
+            affine = self.correct_affine(self.affine_weights(len(x.shape), [axis]), *used[1:3])
+            y = normalize(used.centered, used.variance, self.epsilon, *affine)
         batch = BatchStatistics(ops.stop_gradient(mean), ops.stop_gradient(variance), count)
         if min_count > 1 and is_part_of_batch() and not self.synchronized:
             batch = batch.with_single_position(x, mask, reduced)

@@ -7,12 +7,13 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, with_features
+from keras_norm.ops.enough_sequences import MIN_SEQUENCES, share_moments
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.leading_padding import count_leading_padding, roll_sequences
 from keras_norm.ops.masks import align_mask
-from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.moments import Moments, statistics_dtype
 from keras_norm.ops.replicas import is_part_of_batch, require_equal_lengths
-from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
+from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.typing import Shape, Tensor, TensorLike
 
 
@@ -26,9 +27,13 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     with mean_t and var_t over the sequences that are unmasked at timestep t. gamma and beta are
     shared over time. Training uses mean_t and var_t of the batch, and updates row t of the moving
-    statistics. All timesteps beyond the last row update the last row. A timestep with fewer than
-    two unmasked sequences uses the moving statistics, and does not update them. Inference uses row
+    statistics. All timesteps beyond the last row update the last row. Inference uses row
     min(t, last row that training updated).
+
+    The statistics of few sequences are noise. So a timestep with fewer unmasked sequences than
+    `min_sequences`, and than an earlier timestep, uses the statistics of the last timestep that had
+    enough, and updates nothing. A timestep with fewer than two, and without such a timestep before
+    it, uses the moving statistics.
 
     t is 0 at the first unmasked timestep of each sequence, so padding on either side changes no
     output at an unmasked timestep. Later masked timesteps count.
@@ -42,6 +47,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         scale: whether the layer has a gamma.
         debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
             row. The default is True because few batches reach the late timesteps.
+        min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+            2 uses the statistics of every timestep, as in the paper.
         count_leading_padding: whether t is 0 at the first timestep, masked or not. The default of
             `from_config` is True, so that files of earlier revisions give their old outputs.
         **kwargs: `synchronized` of `BatchNormalization`; `unbiased_variance`,
@@ -63,8 +70,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     Raises:
         TypeError: the inputs are integers, an argument is unknown, or `max_timesteps` is missing.
-        ValueError: `max_timesteps` is below 1, `step` is negative, or the inputs or the mask have
-            another rank.
+        ValueError: `max_timesteps` is below 1, `min_sequences` is below 2, `step` is negative, or
+            the inputs or the mask have another rank.
 
     Example:
         >>> layer = TimestepBatchNormalization(max_timesteps=5)
@@ -89,6 +96,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         scale: bool = True,
         *,
         debias: bool = True,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -100,7 +108,13 @@ class TimestepBatchNormalization(StatisticsNormalization):
                 "max_timesteps must be the number of timesteps with their own statistics, an int "
                 f"of 1 or more. Received: max_timesteps={max_timesteps!r}."
             )
+        if not (is_int(min_sequences) and min_sequences >= MIN_SEQUENCES):
+            raise ValueError(
+                "min_sequences must be the number of sequences that is enough for the statistics "
+                f"of a timestep, an int of 2 or more. Received: min_sequences={min_sequences!r}."
+            )
         self.max_timesteps = int(max_timesteps)
+        self.min_sequences = int(min_sequences)
         self.count_leading_padding = count_leading_padding
 
     def build(self, input_shape: Shape) -> None:
@@ -112,8 +126,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
     def step_norm(self, training: bool) -> TimestepNorm:
         """Return the norm that a recurrence computes for this layer."""
         learning = bool(training and self.trainable)
-        is_part = learning and is_part_of_batch()
-        return TimestepNorm(self.epsilon, learning, is_part, is_part and self.synchronized)
+        return TimestepNorm(
+            self.epsilon, learning, learning and self.synchronized and is_part_of_batch()
+        )
 
     def call(
         self,
@@ -160,7 +175,14 @@ class TimestepBatchNormalization(StatisticsNormalization):
         if step is None and self.synchronized:
             require_equal_lengths(self.name, inputs.shape[1])
         y, batch = self.normalize_batch(
-            inputs, rank - 1, [0], moving, mask, min_count=MIN_SEQUENCES, fused=step is None
+            inputs,
+            rank - 1,
+            [0],
+            moving,
+            mask,
+            min_count=MIN_SEQUENCES,
+            fused=step is None,
+            replace=None if step is not None or mask is None else self._share_moments,
         )
         if step is None:
             batch = BatchStatistics(*(s[0] for s in batch))
@@ -175,3 +197,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
             batch = self.merge_replicas(batch, per_timestep=False)
             self.update_statistics(*self.correct_bias(batch.at_least(MIN_SEQUENCES)))
         return ops.cast(y, self.compute_dtype)
+
+    def _share_moments(self, m: Moments) -> Moments:
+        """Replace the moments of timesteps without enough sequences by those of an earlier one."""
+        return share_moments(m, self.min_sequences, axis=1)

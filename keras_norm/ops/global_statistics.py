@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from keras import ops
 
+from keras_norm.ops.enough_sequences import has_enough_sequences
 from keras_norm.ops.replicas import (
     count_replicas,
     is_in_loop,
@@ -35,6 +36,11 @@ class BatchStatistics(NamedTuple):
     def at_least(self, min_count: int) -> "BatchStatistics":
         """Set counts below `min_count` to 0, so that the moving statistics stay unchanged."""
         return self._replace(count=ops.where(self.count >= min_count, self.count, 0.0))
+
+    def of_enough_sequences(self, min_sequences: int) -> "BatchStatistics":
+        """Set the count of timesteps without enough sequences to 0."""
+        enough = has_enough_sequences(self.count, min_sequences)
+        return self._replace(count=ops.where(enough, self.count, 0.0))
 
     def with_single_position(
         self, x: Tensor, mask: Tensor | None, axes: Sequence[int]

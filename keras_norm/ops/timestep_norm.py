@@ -1,16 +1,14 @@
 """Batch normalization of a step, forward and backward."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar
 
 from keras import ops
 
+from keras_norm.ops.enough_sequences import MIN_SEQUENCES
 from keras_norm.ops.replicas import sum_over_replicas
 from keras_norm.typing import Tensor, Tensors
-
-# Smallest number of unmasked sequences for the statistics of a timestep. The variance of a single
-# sequence is 0.
-MIN_SEQUENCES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,21 +27,23 @@ class TimestepNorm:
         da = gamma * r * dy
         da = gamma * r * (dy - (sum(dy) + a' * sum(dy * a')) / n)        a' = (a - mean) * r
 
-    The statistics of a timestep are [mean, r], each (..., 1, features), and with `learning` also v.
-    With fewer than two unmasked sequences, mean and r are the moving statistics.
+    With the statistics of the batch, a timestep without enough sequences uses mean and r of the
+    last timestep before it that had enough, or else the moving statistics. The sums of the backward
+    pass are over all timesteps that use mean and r; n belongs to the timestep that computed them.
+
+    The statistics of a timestep are [mean, r], each (..., 1, features). With `learning` they are
+    [mean, r, mean of this timestep, v of this timestep, share], where share is 1 / n, or 0 without
+    enough sequences.
 
     Args:
         epsilon: number added to the variance.
         learning: whether to use the statistics of the batch.
-        is_part: whether the batch is that of one replica. The statistics then have a fourth tensor,
-            the mean of the batch, also with a single unmasked sequence.
         synchronized: whether the sums are over the sequences of all replicas. The gradients of
             gamma and beta are those of this replica.
     """
 
     epsilon: float
     learning: bool
-    is_part: bool = False
     synchronized: bool = False
 
     per_batch: ClassVar = True
@@ -54,9 +54,10 @@ class TimestepNorm:
         Args:
             a: tensor to normalize.
             unmasked: bool (..., batch, 1), or None.
-            moving: moving mean and r, each (..., 1, features).
+            moving: mean and r, each (..., 1, features), to use without enough sequences. A third
+                tensor says whether there are enough, bool (..., 1, 1). Without it two are enough.
         """
-        mean, r = moving
+        mean, r, *given = moving
         if not self.learning:
             return [mean, r]
         total = ops.sum(_keep(a, unmasked), axis=-2, keepdims=True)
@@ -66,12 +67,13 @@ class TimestepNorm:
         centered = _keep(a - batch_mean, unmasked)
         (squares,) = self._add_replicas(ops.sum(centered * centered, axis=-2, keepdims=True))
         v = share * squares
-        enough = n >= MIN_SEQUENCES
+        enough = given[0] if given else n >= MIN_SEQUENCES
         return [
             ops.where(enough, batch_mean, mean),
             ops.where(enough, ops.rsqrt(v + self.epsilon), r),
+            batch_mean,
             v,
-            *([batch_mean] if self.is_part else []),
+            ops.where(enough, share, 0.0),
         ]
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
@@ -81,8 +83,24 @@ class TimestepNorm:
 
     def moments(self, statistics: Tensors) -> Tensors:
         """Return the mean and the variance of the batch."""
-        mean, _, v, *batch_mean = statistics
-        return [*(batch_mean or [mean]), v]
+        _, _, mean, v, _ = statistics
+        return [mean, v]
+
+    def with_latest(self, moving: Tensors, latest: Tensors) -> Tensors:
+        """Return `moving` with mean and r of the last timestep that had enough sequences, if any.
+
+        Args:
+            moving: moving mean and r, and whether this timestep has enough sequences.
+            latest: mean and r of the last timestep that had enough, and above 0 if there is one.
+        """
+        *fallback, found = latest
+        both = zip(fallback, moving[:2], strict=True)
+        return [*(ops.where(found > 0, x, y) for x, y in both), moving[2]]
+
+    def update_latest(self, latest: Tensors, statistics: Tensors) -> Tensors:
+        """Return `latest` after a timestep with these statistics."""
+        mean, r, _, _, share = statistics
+        return [mean, r, ops.maximum(latest[2], share)]
 
     def backward(
         self,
@@ -91,22 +109,40 @@ class TimestepNorm:
         statistics: Tensors,
         gamma: Tensor | None,
         unmasked: Tensor | None,
+        later: Sequence[Tensor] = (0.0, 0.0),
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradients of `a`, gamma and beta; `dy` is zero at masked sequences."""
-        mean, r, *_ = statistics
+        """Return the gradients of `a`, gamma and beta; `dy` is zero at masked sequences.
+
+        `later` has the sums of `sums_before` over the later timesteps that use these statistics.
+        """
+        mean, r, *others = statistics
         normalized = (a - mean) * r
         d_gamma = ops.sum(dy * normalized, axis=-2, keepdims=True)
         d_beta = ops.sum(dy, axis=-2, keepdims=True)
         da = dy
         if self.learning:
-            n, sum_dy, sum_of_products = self._add_replicas(_count(a, unmasked), d_beta, d_gamma)
-            share = ops.where(n >= MIN_SEQUENCES, 1.0 / ops.maximum(n, 1.0), 0.0)
-            da = _keep(dy - share * (sum_dy + normalized * sum_of_products), unmasked)
+            sum_dy, sum_of_products = self._add_replicas(d_beta + later[0], d_gamma + later[1])
+            da = _keep(dy - others[-1] * (sum_dy + normalized * sum_of_products), unmasked)
         return (r if gamma is None else r * gamma) * da, d_gamma, d_beta
+
+    def sums_before(
+        self, statistics: Tensors, d_gamma: Tensor, d_beta: Tensor, later: Tensors
+    ) -> Tensors:
+        """Return the sums of dy and of a' * dy that the timestep before adds to its own.
+
+        They are 0 if this timestep computed its statistics itself.
+        """
+        sums = d_beta + later[0], d_gamma + later[1]
+        return [ops.where(statistics[-1] > 0, 0.0, s) for s in sums]
 
     def _add_replicas(self, *sums: Tensor) -> Tensors:
         """Add up sums over the replicas in one collective, if the norm is synchronized."""
         return sum_over_replicas(*sums) if self.synchronized else list(sums)
+
+
+def first_latest(width: int, dtype: str) -> Tensors:
+    """Return the `latest` of `TimestepNorm` before the first timestep."""
+    return [ops.zeros((1, n), dtype) for n in (width, width, 1)]
 
 
 def _count(a: Tensor, unmasked: Tensor | None) -> Tensor:

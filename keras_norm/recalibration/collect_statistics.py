@@ -28,7 +28,7 @@ def collect_statistics(
     any division of the batches into parts. A layer after a batch normalization that is not in
     `layers` has inputs that do not depend on the batches either. There are two exceptions:
 
-    - A timestep that a single sequence of a batch reaches does not count for a
+    - A timestep that few sequences of a batch reach (`min_sequences`) does not count for a
       TimestepBatchNormalization in a custom layer or a subclassed model.
     - A stateful model carries its states from batch to batch, and each part begins with zeros.
 

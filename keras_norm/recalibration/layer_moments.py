@@ -5,8 +5,8 @@ import dataclasses
 import keras
 import numpy as np
 
+from keras_norm.ops.enough_sequences import MIN_SEQUENCES
 from keras_norm.ops.merge_moments import Moments, merge_moments
-from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.typing import Array
 
 

@@ -13,7 +13,6 @@ from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.merge_moments import merge_moments, reduce_moments
 from keras_norm.ops.moments import moments, statistics_dtype
-from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.typing import Tensor
 
 # Numbers of the first calls of all norms.
@@ -37,7 +36,7 @@ class StatisticsAccumulator:
     Attributes:
         first_call: the number of the first call, or trace, in training mode, among the calls of all
             norms; None before it.
-        counts_single: whether a timestep with a single unmasked sequence counts.
+        counts_all: whether timesteps without enough unmasked sequences count.
         count: number of positions since `reset`, for each row of statistics.
         mean: mean of these positions.
         variance: variance of these positions.
@@ -52,7 +51,7 @@ class StatisticsAccumulator:
 
         shape = norm.moving_mean.shape
         self.first_call: int | None = None
-        self.counts_single = False
+        self.counts_all = False
         self.count, self.mean, self.variance = zeros(shape[:-1]), zeros(shape), zeros(shape)
         if isinstance(norm, StatisticsNormalization):
             self._replace_updates(norm)
@@ -79,8 +78,9 @@ class StatisticsAccumulator:
             self._add(count, mean, variance)
 
         def add_steps(batch: BatchStatistics, *, ghosts: bool = False) -> None:
-            least = 1 if ghosts or self.counts_single else MIN_SEQUENCES
-            self._add(*_merge_steps(norm, batch.at_least(least)))
+            if not (ghosts or self.counts_all):
+                batch = batch.of_enough_sequences(norm.min_sequences)
+            self._add(*_merge_steps(norm, batch))
 
         norm.update_statistics = add  # type: ignore[method-assign]
         norm.update_steps = add_steps  # type: ignore[method-assign]

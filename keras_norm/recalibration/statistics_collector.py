@@ -185,13 +185,13 @@ class StatisticsCollector:
     def _choose(self, paths: tuple[str, ...]) -> None:
         """Let only the layers of `paths` normalize with the statistics of the batch.
 
-        A single sequence at a timestep is normalized with moving statistics, because it has no
-        variance. So it counts only in layers before which no layer has normalized it so.
+        A timestep that few sequences reach is normalized with other statistics than its own. So it
+        counts only in layers before which no layer has normalized it so.
         """
         independent = independent_norms(self.model, [self.layers[path].layer for path in paths])
         for path, (layer, copy, accumulator) in self.layers.items():
             copy.trainable = path in paths
-            accumulator.counts_single = any(layer is norm for norm in independent)
+            accumulator.counts_all = any(layer is norm for norm in independent)
 
     def _run_batch(self, paths: tuple[str, ...], x: Nest) -> dict[str, LayerMoments]:
         """Run the clone on a batch, and return the statistics of the batch."""

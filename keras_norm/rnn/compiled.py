@@ -3,13 +3,14 @@
 import dataclasses
 import importlib
 from collections import ChainMap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 
 import keras
 from keras import ops
 
 from keras_norm.keras_internals import operations_are_watched
+from keras_norm.ops.enough_sequences import has_enough_sequences
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.grouped_norm import group_norms
 from keras_norm.ops.moments import statistics_dtype
@@ -110,16 +111,21 @@ def run(
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
     xs = apply_masks(input_masks, x)
     steps = cell.slots.timesteps(ops.shape(x)[0], mask, resets)
+    given = {"unmasked": mask, "resets": resets}
+    flags = {k: ops.swapaxes(v, 0, 1)[..., None] for k, v in given.items() if v is not None}
+    unmasked = flags.get("unmasked")
+    counts = _count_sequences(x, unmasked, recurrence, layers)
     moving: dict[str, Tensors] = {}
     for slot in recurrence.slots:
         if isinstance(slot.norm, TimestepNorm):
             mean, variance = layers[slot.name].statistics_at(steps, dtype)
             r = ops.rsqrt(variance + slot.norm.epsilon)
             moving[slot.name] = [s[:, None] if len(s.shape) == 2 else s for s in (mean, r)]
-    constants: Tree = {"moving": moving, "dropout": recurrent_masks}
-    for name, flags in (("unmasked", mask), ("resets", resets)):
-        if flags is not None:
-            constants[name] = ops.swapaxes(flags, 0, 1)[..., None]
+            if unmasked is not None and slot.norm.learning:
+                least = layers[slot.name].min_sequences
+                enough = has_enough_sequences(counts[slot.name], least)
+                moving[slot.name].append(enough[:, None])
+    constants: Tree = {"moving": moving, "dropout": recurrent_masks, **flags}
     before, _ = split_states(states, resets)
     changes = cell.draw_changes(ops.shape(x)[:1], before, training)
     if drawn := list(filter(is_drawn, changes)):
@@ -134,15 +140,9 @@ def run(
         training=training,
     )
     batch: Statistics = {}
-    if recurrence.learning:
-        unmasked = ops.ones_like(x[:, :, :1]) if mask is None else constants["unmasked"]
-        count = ops.sum(ops.cast(unmasked, dtype), axis=1)
-        synchronized = {name for name in statistics if layers[name].synchronized}
-        total = all_reduce(count) if synchronized else count
-        for name, moments in statistics.items():
-            mean, variance = (ops.stop_gradient(moment[:, 0]) for moment in moments)
-            n = total if name in synchronized else count
-            batch[name] = BatchStatistics(mean, variance, n)
+    for name, moments in statistics.items():
+        mean, variance = (ops.stop_gradient(moment[:, 0]) for moment in moments)
+        batch[name] = BatchStatistics(mean, variance, counts[name])
     return None if outputs is None else ops.swapaxes(outputs, 0, 1), last, batch
 
 
@@ -156,6 +156,25 @@ def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
     if len(gammas) != 1 or keras.backend.backend() == "torch":
         return gates
     return (Slot(JOINT_SLOT, sum(gate.width for gate in gates), grouped),)
+
+
+def _count_sequences(
+    x: Tensor,
+    unmasked: Tensor | None,
+    recurrence: Recurrence,
+    layers: Mapping[str, keras.layers.Layer],
+) -> dict[str, Tensor]:
+    """Count the unmasked sequences of each timestep, (time, 1), by slot with batch statistics.
+
+    A slot with `synchronized` counts the sequences of all replicas.
+    """
+    if not recurrence.learning:
+        return {}
+    flags = ops.ones_like(x[:, :, :1]) if unmasked is None else ops.cast(unmasked, x.dtype)
+    count = ops.sum(flags, axis=1)
+    synchronized = {name for name in recurrence.learning if layers[name].synchronized}
+    total = all_reduce(count) if synchronized else count
+    return {name: total if name in synchronized else count for name in recurrence.learning}
 
 
 def load_adapter() -> ModuleType:

@@ -11,6 +11,7 @@ The loop computes in float32 or wider, whatever the dtype policy.
 """
 
 import dataclasses
+import itertools
 from collections import ChainMap
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -25,8 +26,8 @@ from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.resets import reset_states, split_states
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
-from keras_norm.ops.timestep_norm import MIN_SEQUENCES
 from keras_norm.rnn.alignment import align_sequences
+from keras_norm.rnn.batch_norm_training import BatchNormTraining
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Weights, step_norm
@@ -74,28 +75,6 @@ class BatchNormInference(NamedTuple):
         """Compute (x - mean) * scale + beta, with the moving statistics of the timestep of x."""
         y = (x - mean) * scale
         return y if self.beta is None else y + self.beta, ()
-
-
-class BatchNormTraining(NamedTuple):
-    """Batch normalization with the statistics of the batch at each timestep, as in training.
-
-    `rows` are the moving mean and variance of every timestep, each (time, width). They replace the
-    statistics of the batch at timesteps with fewer than two unmasked sequences.
-    """
-
-    rows: tuple[Tensor, ...]
-    layer: StatisticsNormalization
-
-    def normalize(
-        self, x: Tensor, unmasked: Tensor | None, *moving: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Normalize x (..., batch, width), and return the statistics of the batch."""
-        rank = len(x.shape)
-        # min_count is 2 for every batch normalization, because one sequence has no variance.
-        y, batch = self.layer.normalize_batch(
-            x, rank - 1, [rank - 2], moving, unmasked, min_count=MIN_SEQUENCES
-        )
-        return y, tuple(ops.squeeze(s, axis=rank - 2) for s in batch)
 
 
 class LayerCall(NamedTuple):
@@ -159,11 +138,12 @@ def run(
     # Transpose the inputs, not the product of inputs and kernel: the product has more columns.
     x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
     steps = cell.slots.timesteps(ops.shape(x)[0], mask, resets)
-    weights, layers = _prepare(cell, dtype, steps, training, center=center_kernels and not training)
     unmasked, resets = (
         None if flags is None else ops.expand_dims(ops.swapaxes(flags, 0, 1), -1)
         for flags in (mask, resets)
     )
+    center = center_kernels and not training
+    weights, layers = _prepare(cell, dtype, steps, unmasked, training, center=center)
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
     before, _ = split_states(states, resets)
     changes = cell.draw_changes(ops.shape(x)[:1], before, training)
@@ -180,22 +160,28 @@ def run(
 
     x = cell.project_inputs(weights, x, input_masks, norm_all)
     looped = [slot for slot in layers if slot not in KERNEL_SLOTS]
-    training_slots = [slot for slot in looped if isinstance(layers[slot], BatchNormTraining)]
+    learning = {s: n for s in looped if isinstance(n := layers[s], BatchNormTraining)}
 
     def step(carry: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
-        remaining = iter(xs)
+        remaining, carried = iter(xs), iter(carry[n_states:])
         x, unmasked_now = next(remaining), None if unmasked is None else next(remaining)
         reset_now = None if resets is None else next(remaining)
-        states, after_reset = split_states(carry, resets)
+        states, after_reset = split_states(carry[:n_states], resets)
         states = reset_states(states, reset_now, after_reset)
         now = {slot: [next(remaining) for _ in layers[slot].rows] for slot in looped}
         changes_now = [next(remaining) if is_drawn(change) else change for change in changes]
+        latest = {slot: [next(carried) for _ in first] for slot, first in first_latest.items()}
         batch: dict[str, Sequence[Tensor]] = {}
 
         def norm(slot: str, x: Tensor) -> Tensor:
             if slot not in layers:
                 cell.require_slot(slot)
                 return x
+            if slot in learning:
+                y, batch[slot], latest[slot] = learning[slot].normalize_step(
+                    x, unmasked_now, now[slot], latest[slot]
+                )
+                return y
             y, batch[slot] = layers[slot].normalize(x, unmasked_now, *now[slot])
             return y
 
@@ -204,38 +190,46 @@ def run(
         new = change_states(changes_now, new, states)
         if unmasked_now is not None:
             new = [ops.where(unmasked_now, n, o) for n, o in zip(new, states, strict=True)]
-        ys = [*new[:return_sequences], *(s for slot in training_slots for s in batch[slot])]
-        return [*new, *after_reset], ys
+        ys = [*new[:return_sequences], *(s for slot in learning for s in batch[slot])]
+        return [*new, *after_reset, *itertools.chain(*latest.values())], ys
 
     states = [ops.cast(state, dtype) for state in states]
-    widths = [cell.slots.widths[slot] for slot in training_slots]
+    n_states, first_latest = len(states), {s: norm.first_latest() for s, norm in learning.items()}
+    widths = [cell.slots.widths[slot] for slot in learning]
     like = [s for n in widths for s in (*[ops.zeros([n], dtype)] * 2, ops.zeros([1], dtype))]
     rows = [row for slot in looped for row in layers[slot].rows]
     states, ys = scan(
         step,
         [x, *(flags for flags in (unmasked, resets) if flags is not None), *rows, *drawn],
-        states,
+        [*states, *itertools.chain(*first_latest.values())],
         [*states[:return_sequences], *like],
         unroll=unroll,
         training=training,
         independent_rows=not any(isinstance(norm, LayerCall) for norm in layers.values()),
     )
     outputs = ops.swapaxes(ys.pop(0), 0, 1) if return_sequences else None
-    for i, slot in enumerate(training_slots):
+    for i, slot in enumerate(learning):
         batch_statistics[slot] = ys[3 * i : 3 * i + 3]
     found = {slot: BatchStatistics(*batch) for slot, batch in batch_statistics.items() if batch}
-    return outputs, split_states(states, resets)[0], found
+    return outputs, split_states(states[:n_states], resets)[0], found
 
 
 def _prepare(
-    cell: NormCell, dtype: str, steps: Tensor, training: bool, *, center: bool
+    cell: NormCell,
+    dtype: str,
+    steps: Tensor,
+    unmasked: Tensor | None,
+    training: bool,
+    *,
+    center: bool,
 ) -> tuple[Weights, dict[str, SlotNorm]]:
     """Return the weights of a step, folded before the loop, and the norm of each slot.
 
     The kernels of LayerNorms are centered if `center` is True. Betas are added to the bias if the
     cell has a bias. The norms of the gates of a joint form become one, if they are equal.
     """
-    layers = {s: _convert(x, s, dtype, steps, training) for s, x in cell.slot_layers().items()}
+    given = dtype, steps, unmasked, training
+    layers = {slot: _convert(layer, slot, *given) for slot, layer in cell.slot_layers().items()}
     of_kernels, added = ChainMap(*cell.kernel_slots()), cell.added_slots()
     has_bias, joint = cell.step_weights().bias is not None, cell.joint_slots()
     centered, betas = [], {}
@@ -271,7 +265,14 @@ def _group_gates(
     return {JOINT_SLOT: PerSampleNorm(grouped, ops.concatenate(gammas) if gammas else None, None)}
 
 
-def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training: bool) -> SlotNorm:
+def _convert(
+    layer: keras.Layer,
+    slot: str,
+    dtype: str,
+    steps: Tensor,
+    unmasked: Tensor | None,
+    training: bool,
+) -> SlotNorm:
     """Convert a norm layer of a cell to operations of the loop, or to a call of the layer."""
 
     def weight(name: str) -> Tensor | None:
@@ -287,8 +288,8 @@ def _convert(layer: keras.Layer, slot: str, dtype: str, steps: Tensor, training:
     if uses_batch and slot in KERNEL_SLOTS and not layer.per_timestep:
         # BatchNormalization computes one mean over all timesteps, so call it on all timesteps.
         return LayerCall(layer, training)
-    mean, variance = layer.statistics_at(steps, dtype)
     if uses_batch:
-        return BatchNormTraining((mean, variance), layer)
+        return BatchNormTraining.of_layer(layer, steps, unmasked, dtype)
+    mean, variance = layer.statistics_at(steps, dtype)
     gamma, scale = weight("gamma"), ops.rsqrt(variance + layer.epsilon)
     return BatchNormInference((mean, scale if gamma is None else scale * gamma), weight("beta"))

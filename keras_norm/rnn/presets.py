@@ -41,6 +41,7 @@ class BatchNormPreset(NormCell):
         debias: bool = True,
         *args: Any,
         synchronized: bool = False,
+        min_sequences: int = 8,
         count_leading_padding: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -52,6 +53,7 @@ class BatchNormPreset(NormCell):
                 center=slot == "state_norm",
                 debias=debias,
                 synchronized=synchronized,
+                min_sequences=min_sequences,
                 count_leading_padding=count_leading_padding,
                 gamma_initializer=keras.initializers.Constant(0.1),
             )
@@ -63,6 +65,7 @@ class BatchNormPreset(NormCell):
         self.epsilon = epsilon
         self.debias = debias
         self.synchronized = synchronized
+        self.min_sequences = min_sequences
         self.count_leading_padding = count_leading_padding
 
 
@@ -105,6 +108,11 @@ Timestep 0 of a sequence is its first unmasked timestep, in the order of the loo
 on either side changes no output, also with `go_backwards=True` and in `Bidirectional`. Later
 masked timesteps count.
 
+The statistics of few sequences are noise. So in training, a timestep that fewer than
+`min_sequences` sequences of a padded batch reach has the statistics of the last timestep that
+enough reach. Give batches of 32 or more, with a mask. With sequences of one length this is the
+equation of the paper.
+
 Every call counts timesteps from 0. If you cut a sequence into pieces with `stateful=True` or
 `initial_state`, every piece uses the statistics of the first timesteps.
 The moving statistics lag behind the weights: call `keras_norm.recalibrate` before you export.""",
@@ -114,6 +122,8 @@ The moving statistics lag behind the weights: call `keras_norm.recalibrate` befo
     momentum: weight of earlier batches in the moving statistics; None averages all batches.
     epsilon: number that the norms add to the variance.
     debias: whether to correct the moving statistics for their initial values 0 and 1.
+    min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
+        2 uses the statistics of every timestep.
     count_leading_padding: whether timesteps before the first unmasked timestep count too. The
         default of `from_config` is True, so that files of earlier revisions give their old
         outputs.

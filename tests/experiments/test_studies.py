@@ -49,6 +49,7 @@ ARMS = {
     "noise": ("1,000 digits", "BN by 16"),
     "conversion": ("TREC questions", "LN-LSTM, fitted scales"),
     "few_features": ("gestures, 1 feature", "Dense, LN-LSTM"),
+    "unequal_lengths": ("gestures, random lengths", "LSTM"),
     "click_through_rate": ("Frappe", "LN; embeddings and hidden"),
     "movielens": ("MovieLens", "LN; embeddings and hidden"),
     "online_ratings": ("MovieLens, batch 1, one pass", "LN; embeddings and hidden"),

@@ -201,6 +201,10 @@ WRONG = {
     TimestepBatchNormalization: [
         *(({"max_timesteps": 3, **given}, words) for given, words in STATISTICS),
         *(({"max_timesteps": n}, ["max_timesteps", str(n)]) for n in (0, -2, 1.5)),
+        *(
+            ({"max_timesteps": 3, "min_sequences": n}, ["min_sequences", str(n)])
+            for n in (1, 2.5, True)
+        ),
     ],
     BatchNormalization: [
         *STATISTICS,

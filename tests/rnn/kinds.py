@@ -184,6 +184,7 @@ class MovingNorms(dict):
                     momentum=layer.momentum,
                     debias=layer.debias,
                     unbiased_variance=layer.unbiased_variance,
+                    min_sequences=layer.min_sequences if layer.per_timestep else None,
                 )
 
     def end_batch(self) -> None:

@@ -110,7 +110,11 @@ def test_training_on_batches_of_different_lengths_matches_the_equations(kind, ma
 
 @pytest.mark.parametrize(
     ("kind", "norm"),
-    [*((kind, timestep()) for kind in KINDS), (GRU, BatchNormalization())],
+    [
+        *((kind, timestep()) for kind in KINDS),
+        (LSTM, timestep(min_sequences=3)),
+        (GRU, BatchNormalization()),
+    ],
     ids=str,
 )
 def test_gradients_flow_through_the_statistics(kind, norm):

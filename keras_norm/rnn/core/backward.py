@@ -40,7 +40,7 @@ def backward(
     unchecked = [True]  # Check the first timestep only: PyTorch calls `body` at every timestep.
 
     def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:
-        d, new, sums = carry
+        d, new, sums, later = carry
         weights, statistics = shared["weights"], rows["statistics"]
         resets = rows["constants"].get("resets")
         old = reset_states(rows["states"], resets, shared["after_reset"])
@@ -54,7 +54,7 @@ def backward(
             d = [ops.where(unmasked, x, 0.0) for x in d]
         changes = changes_at(recurrence.zoneout, rows["constants"].get("changes", []))
         d, of_old = divide_gradients(changes, d)
-        norms = StepNorms(recurrence, weights, rows["constants"], statistics)
+        norms = StepNorms(recurrence, weights, rows["constants"], statistics, later.items())
         gates = rows["gates"]
         if loop.joins_gates:
             gates = ops.split(gates, gates.shape[-1] // old[0].shape[-1], axis=-1)
@@ -95,7 +95,8 @@ def backward(
             if k >= len(of_kernel) or row is not of_kernel[k]
         }
         written = {"gates": side_by_side(of_kernel), "own": own, "ws": ws}
-        return (before, rows["states"], map_tree(operator.add, sums, added)), written
+        sums = map_tree(operator.add, sums, added)
+        return (before, rows["states"], sums, norms.carried), written
 
     of_x, of_h = kernel_product(recurrence, weights), recurrent_product(recurrence, weights)
     after_reset = residuals["after_reset"]
@@ -113,8 +114,10 @@ def backward(
     shared |= {"transposed": of_h.transposed(), "after_reset": after_reset}
     sums = _zero_sums(recurrence, weights, d_states[0])
     sums["after_reset"] = list(map(ops.zeros_like, after_reset))
-    carry = (d_states, residuals["last"], sums)
-    (d_states, _, sums), written = loop(body, carry, arrays, shared, reverse=True)
+    dtype, sharing = d_states[0].dtype, recurrence.sharing(constants)
+    later = {slot.name: [ops.zeros((1, slot.width), dtype)] * 2 for slot in sharing}
+    carry = (d_states, residuals["last"], sums, later)
+    (d_states, _, sums, _), written = loop(body, carry, arrays, shared, reverse=True)
     d_states = [*d_states, *sums.pop("after_reset")]
 
     statistics, of_kernel = residuals["statistics"], of_x.groups(written["gates"])

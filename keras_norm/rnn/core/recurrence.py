@@ -1,6 +1,6 @@
 """The types of a cell's step, and the static description of a recurrence with its norms."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import keras
@@ -177,7 +177,8 @@ class Recurrence(NamedTuple):
     - constants: "unmasked" and "resets", bool (time, batch, 1); "changes", in training bool
       (time, batch, units) for each state with zoneout; "dropout", a list of masks of h
       (batch, units), which may be empty; and "moving", moving mean and r by slot with a
-      `TimestepNorm`, each (time, 1, features), or (time, batch, features) with "resets".
+      `TimestepNorm`, each (time, 1, features), or (time, batch, features) with "resets". With
+      "unmasked" a learning slot has bool (time, 1, 1) too: whether there are enough sequences.
 
     Args:
         cell: a class with the functions `forward_step` and `backward_step`.
@@ -212,6 +213,10 @@ class Recurrence(NamedTuple):
         """Names of the slots that compute statistics of the batch."""
         return [slot.name for slot in self.slots if getattr(slot.norm, "learning", False)]
 
+    def sharing(self, constants: Tree) -> list[Slot]:
+        """Slots where a timestep may use the statistics of an earlier one."""
+        return [s for s in self.slots if len(constants["moving"].get(s.name, ())) > 2]
+
 
 class StepNorms:
     """The norms of a recurrence at one timestep; a call normalizes a tensor with a slot's norm.
@@ -220,12 +225,12 @@ class StepNorms:
         recurrence: the recurrence.
         weights: weights of the recurrence.
         constants: constants of this timestep, "unmasked" and "moving".
-        statistics: in the backward pass, the statistics of each slot. In the forward pass empty:
-            a call computes the statistics and stores them here.
+        statistics: statistics by slot in the backward pass. In the forward pass calls store them.
+        carried: `latest` of `TimestepNorm` by slot, in the backward pass `later`. Calls change it.
 
     Attributes:
-        gradients: gradients of gamma and beta of each slot, (batch, width) or, for
-            a batch norm, (1, width). `backward` stores them.
+        gradients: gradients of gamma and beta of each slot, from `backward`: (batch, width), or
+            (1, width) for a batch norm.
     """
 
     def __init__(
@@ -234,13 +239,15 @@ class StepNorms:
         weights: Tree,
         constants: Tree,
         statistics: dict[str, Tensors] | None = None,
+        carried: Iterable[tuple[str, Tensors]] = (),
     ) -> None:
         self.cell = recurrence.cell
-        self.norms = {slot.name: slot.norm for slot in recurrence.slots}
+        self.norms: dict[str, Any] = {slot.name: slot.norm for slot in recurrence.slots}
         self.gamma, self.beta = weights["gamma"], weights["beta"]
         self.unmasked, self.moving = constants.get("unmasked"), constants.get("moving", {})
         self.statistics: dict[str, Tensors] = {} if statistics is None else statistics
         self.gradients: dict[str, dict[str, Tensor]] = {}
+        self.carried = dict(carried)
 
     def __call__(self, name: str, a: Tensor) -> Tensor:
         """Normalize `a`, and add the beta of an inner slot; without a norm return `a`."""
@@ -257,7 +264,12 @@ class StepNorms:
                 if isinstance(norm, FusedNorm):
                     y, self.statistics[name] = norm.normalize(a, gamma, bias, moving)
                     return y
+                latest = self.carried.get(name)
+                if latest is not None:
+                    moving = norm.with_latest(moving, latest)
                 self.statistics[name] = norm.statistics(a, self.unmasked, moving)
+                if latest is not None:
+                    self.carried[name] = norm.update_latest(latest, self.statistics[name])
             y = norm.apply(a, self.statistics[name], gamma)
         return y if bias is None else y + bias
 
@@ -267,7 +279,10 @@ class StepNorms:
         if norm is None:
             return dy
         of_slot = self.statistics[name], self.gamma.get(name), self.unmasked
-        da, d_gamma, d_beta = norm.backward(a, dy, *of_slot)
+        later = [self.carried[name]] if name in self.carried else []
+        da, d_gamma, d_beta = norm.backward(a, dy, *of_slot, *later)
+        if later:
+            self.carried[name] = norm.sums_before(self.statistics[name], d_gamma, d_beta, *later)
         self.gradients[name] = {"gamma": d_gamma, "beta": d_beta}
         return da
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from keras import ops
 
 from keras_norm.ops.resets import reset_states, split_states
+from keras_norm.ops.timestep_norm import first_latest
 from keras_norm.rnn.core.operations import (
     Zero,
     activate,
@@ -112,10 +113,11 @@ def forward(
 
     unchecked = [True]  # Check the first timestep only: PyTorch calls `body` at every timestep.
 
-    def body(states: Tensors, rows: Tree, shared: Tree) -> tuple[Tensors, Tree]:
+    def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:
+        states, latest = carry
         weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
         states = reset_states(states, rows["constants"].get("resets"), shared["after_reset"])
-        norms = StepNorms(recurrence, weights, rows["constants"])
+        norms = StepNorms(recurrence, weights, rows["constants"], carried=latest.items())
         product = recurrent_product(recurrence, weights).multiply(
             apply_masks(shared["dropout"], states[0])
         )
@@ -138,20 +140,22 @@ def forward(
         if unmasked is not None:
             new = [ops.where(unmasked, n, o) for n, o in zip(new, states, strict=True)]
         if not training:
-            return new, {"outputs": new[:1] if return_sequences else []}
+            return (new, norms.carried), {"outputs": new[:1] if return_sequences else []}
         written: Tree = {"residuals": step.residuals, "states": new}
         written["statistics"] = {name: norms.statistics.get(name, []) for name in names}
         written["gates"] = side_by_side(step.gates) if loop.joins_gates else step.gates
         written["product"] = [product] if keeps_product else []
         written["computed"] = step.states if any(recurrence.zoneout) else []
-        return new, written
+        return (new, norms.carried), written
 
     a = of_x.multiply(xs)
     per_step = {name: x for name, x in constants.items() if name != "dropout"}
     arrays = {"gates": a, "constants": per_step}
     shared = shared_tensors(weights, constants) | {"after_reset": after_reset}
     initial = states if training else None
-    last, written = loop(body, states, arrays, shared, initial=initial)
+    dtype, sharing = states[0].dtype, recurrence.sharing(constants)
+    latest = {slot.name: first_latest(slot.width, dtype) for slot in sharing}
+    (last, _), written = loop(body, (states, latest), arrays, shared, initial=initial)
     if not training:
         return ForwardResults(written["outputs"][0] if return_sequences else None, last, {}, {})
     outputs = written["states"][0][1:] if return_sequences else None

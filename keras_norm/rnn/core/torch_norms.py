@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import torch
 
+from keras_norm.ops.enough_sequences import MIN_SEQUENCES
 from keras_norm.ops.sample_norm import SampleNorm
-from keras_norm.ops.timestep_norm import MIN_SEQUENCES, TimestepNorm
+from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.rnn.core.recurrence import FusedNorm, Norm, Recurrence, Slot, Tree
 from keras_norm.typing import Tensor, Tensors
 
