@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm.ops.replicas import max_over_replicas
+from keras_norm.ops.replicas import all_reduce, max_over_replicas
 from tests.distributed import processes, training
 from tests.distributed.child import Place
 
@@ -182,6 +182,8 @@ def use_ranks(place, x):
     found["own_synchronized"] = message_of(lambda: own_layer(synchronized=True)(x, training=True))
     norm = keras_norm.BatchNormalization(name="own_norm")
     found["distributed"] = message_of(lambda: keras.layers.TimeDistributed(norm)(x, training=True))
+    ones = torch.ones(2)
+    found["sum"], found["added"] = all_reduce(ones).numpy(), ones.numpy()
     with keras.device("meta"):  # a group of NCCL reduces no tensor of the CPU
         found["device"] = message_of(max_over_replicas, TIME)
     if place.rank == place.count - 1:
@@ -221,6 +223,7 @@ def test_ranks_with_other_lengths_cells_and_a_lost_rank_give_one_line(tmp_path):
     for name in ("own_cell", "distributed"):
         assert "Layer 'own_norm' is called inside a loop" in found[name]
     assert "Layer 'own_norm' has synchronized=True" in found["own_synchronized"]
+    assert (found["sum"], found["added"]) == ("[2. 2.]", "[1. 1.]")
     assert "meta tensors" in found["device"]
     assert found["lost"].startswith("Rank 0 could not add up")
     assert "over the 2 ranks" in found["lost"]
