@@ -83,8 +83,9 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
     }
     if f"{prefix}h0" in entries:
         raise ValueError(
-            f"The array '{prefix}h0' is a learned initial state, which no layer of Keras has. Take "
-            "it out of the weights, and pass it in the call: layer(x, initial_state=...)."
+            f"The array '{prefix}h0' is a learned initial state, which is not loaded. Take it "
+            "out of the weights. Pass it in the call, layer(x, initial_state=...), or "
+            "assign it to layer.cell.initial_states[0] of a layer with learn_initial_state=True."
         )
     has_norms = f"{prefix}s1" in entries
     if has_norms:
