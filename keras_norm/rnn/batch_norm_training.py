@@ -52,8 +52,9 @@ class BatchNormTraining(NamedTuple):
         """Return the `latest` before the first timestep."""
         if len(self.rows) < 3:
             return []
-        like = self.rows[0][:1]
-        return [ops.zeros_like(like), ops.zeros_like(like), ops.zeros_like(like[:, :1])]
+        # The shapes are static, because TensorFlow's gradient of a loop needs them.
+        width, dtype = self.rows[0].shape[-1], self.rows[0].dtype
+        return [ops.zeros((1, n), dtype) for n in (width, width, 1)]
 
     def normalize(
         self, x: Tensor, unmasked: Tensor | None, mean: Tensor, variance: Tensor, *enough: Tensor

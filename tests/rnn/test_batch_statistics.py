@@ -130,6 +130,19 @@ def test_gradients_flow_through_the_statistics(kind, norm):
         kinds.assert_gradients_equal(layer, exact, mask, True, 1e-9)
 
 
+def test_the_loop_has_gradients_through_earlier_statistics_at_dynamic_sizes():
+    layer, x = kinds.build(LSTM, timestep(), compiled=False), kinds.inputs()
+
+    def gradients(x, mask):
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(layer(x, mask=mask, training=True)[0] ** 2)
+        return tape.gradient(y, [v.value for v in layer.trainable_variables])
+
+    spec = [tf.TensorSpec((None, None, x.shape[-1]), x.dtype), tf.TensorSpec((None, None), "bool")]
+    found = tf.function(gradients, spec, autograph=False)(x, ONE_UNMASKED)
+    kinds.assert_close(found, gradients(tf.constant(x), tf.constant(ONE_UNMASKED)))
+
+
 # No update of the statistics --------------------------------------------------------------------
 
 
