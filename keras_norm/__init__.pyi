@@ -675,7 +675,8 @@ class TimestepBatchNormalization(keras.layers.Layer):
         debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
             row. The default is True because few batches reach the late timesteps.
         min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-            2 uses the statistics of every timestep, as in the paper.
+            2 uses the statistics of every timestep that two sequences reach, as in the paper, and
+            padded batches then train worse.
         count_leading_padding: whether t is 0 at the first timestep, masked or not. The default of
             `from_config` is True, so that files of earlier revisions give their old outputs.
         **kwargs: `synchronized` of `BatchNormalization`; `unbiased_variance`,
@@ -864,7 +865,7 @@ class BatchNormGRU(NormGRU):
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
         min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-            2 uses the statistics of every timestep.
+            2 uses the statistics of every timestep. Padded batches then train worse.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -1010,7 +1011,7 @@ class BatchNormLSTM(NormLSTM):
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
         min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-            2 uses the statistics of every timestep.
+            2 uses the statistics of every timestep. Padded batches then train worse.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -1152,7 +1153,7 @@ class BatchNormSimpleRNN(NormSimpleRNN):
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
         min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-            2 uses the statistics of every timestep.
+            2 uses the statistics of every timestep. Padded batches then train worse.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -1871,7 +1872,7 @@ class BatchNormGRUCell(NormGRUCell):
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
         min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-            2 uses the statistics of every timestep.
+            2 uses the statistics of every timestep. Padded batches then train worse.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -2002,7 +2003,7 @@ class BatchNormLSTMCell(NormLSTMCell):
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
         min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-            2 uses the statistics of every timestep.
+            2 uses the statistics of every timestep. Padded batches then train worse.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.
@@ -2130,7 +2131,7 @@ class BatchNormSimpleRNNCell(NormSimpleRNNCell):
         epsilon: number that the norms add to the variance.
         debias: whether to correct the moving statistics for their initial values 0 and 1.
         min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-            2 uses the statistics of every timestep.
+            2 uses the statistics of every timestep. Padded batches then train worse.
         count_leading_padding: whether timesteps before the first unmasked timestep count too. The
             default of `from_config` is True, so that files of earlier revisions give their old
             outputs.

@@ -48,7 +48,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         debias: divide the average of each row by 1 - momentum^n, where n counts the updates of the
             row. The default is True because few batches reach the late timesteps.
         min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-            2 uses the statistics of every timestep, as in the paper.
+            2 uses the statistics of every timestep that two sequences reach, as in the paper, and
+            padded batches then train worse.
         count_leading_padding: whether t is 0 at the first timestep, masked or not. The default of
             `from_config` is True, so that files of earlier revisions give their old outputs.
         **kwargs: `synchronized` of `BatchNormalization`; `unbiased_variance`,

@@ -123,7 +123,7 @@ The moving statistics lag behind the weights: call `keras_norm.recalibrate` befo
     epsilon: number that the norms add to the variance.
     debias: whether to correct the moving statistics for their initial values 0 and 1.
     min_sequences: number of unmasked sequences that is enough for the statistics of a timestep.
-        2 uses the statistics of every timestep.
+        2 uses the statistics of every timestep. Padded batches then train worse.
     count_leading_padding: whether timesteps before the first unmasked timestep count too. The
         default of `from_config` is True, so that files of earlier revisions give their old
         outputs.
