@@ -36,7 +36,7 @@ def other_layers():
         is_layer = isinstance(layer, type) and issubclass(layer, keras.layers.Layer)
         if not is_layer or name.endswith("Cell"):
             continue
-        if not issubclass(layer, keras.layers.RNN):
+        if not issubclass(layer, keras.layers.RNN | keras.layers.Bidirectional):
             found[name] = layer(**({"max_timesteps": 5} if name.startswith("Timestep") else {}))
     return found
 
