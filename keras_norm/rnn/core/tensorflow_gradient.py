@@ -1,7 +1,7 @@
 """The custom gradient of the TensorFlow backend."""
 
-from collections.abc import Iterable
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -79,23 +79,13 @@ def run(
     def split_moving(x: Tensor) -> Tensors:
         return split_sequence(x) if "resets" in constants else [_pad(x, length - time)] * parts
 
-    moving = _by_part(map(split_moving, tf.nest.flatten(constants["moving"])), parts)
-    moving = [tf.nest.pack_sequence_as(constants["moving"], of_part) for of_part in moving]
-    dropout = _by_part(map(split_batch, constants["dropout"]), parts)
-    of_constants: list[Tree] = [
-        {"moving": of_moving, "dropout": masks}
-        for of_moving, masks in zip(moving, dropout, strict=True)
-    ]
-    for name in ("unmasked", "resets"):
-        if name in constants:
-            of_parts = zip(of_constants, split_sequence(constants[name]), strict=True)
-            for part, flags in of_parts:
-                part[name] = flags
-    changes = _by_part(map(split_sequence, constants.get("changes", [])), parts)
-    for part, of_part in zip(of_constants, changes, strict=True):
-        part["changes"] = of_part
-    of_xs = _by_part(map(split_sequence, xs), parts)
-    of_states = _by_part(map(split_batch, states), parts)
+    splits = {"moving": split_moving, "dropout": split_batch}
+    split_constants = {
+        name: _split(tree, splits.get(name, split_sequence), parts)
+        for name, tree in constants.items()
+    }
+    of_xs = _split(xs, split_sequence, parts)
+    of_states = _split(states, split_batch, parts)
     results = []
     for k in range(parts):
         # A part without rows runs one timestep, because TensorFlow's vectorized loops cannot stack
@@ -105,7 +95,8 @@ def run(
         # In training, always return the output sequence: it is a residual anyway. So layers with
         # return_sequences=True and layers with return_sequences=False share one compiled function.
         settings = recurrence, training or return_sequences, training
-        results.append(_run_part(*settings, steps, inputs, of_constants[k]))
+        of_part = {name: split[k] for name, split in split_constants.items()}
+        results.append(_run_part(*settings, steps, inputs, of_part))
     outputs, of_last, statistics = zip(*results, strict=True)
     last = [tf.concat(of_parts, axis=0)[:batch] for of_parts in zip(*of_last, strict=True)]
     last = [tf.ensure_shape(state, [batch_size, state.shape[-1]]) for state in last]
@@ -251,10 +242,10 @@ def _is_dynamic(size: int | None) -> bool:
     return size is None or tf.executing_eagerly()
 
 
-def _by_part(tensors: Iterable[Tensors], parts: int) -> list[Tensors]:
-    """Turn the parts of each tensor into the tensors of each part."""
-    of_tensors = list(tensors)
-    return [[of_tensor[k] for of_tensor in of_tensors] for k in range(parts)]
+def _split(tree: Nest, split: Callable[[Tensor], Tensors], parts: int) -> list[Any]:
+    """Split each tensor of a tree into the tensors of each part, and return the tree of each."""
+    of_tensors = list(map(split, tf.nest.flatten(tree)))
+    return [tf.nest.pack_sequence_as(tree, [of[k] for of in of_tensors]) for k in range(parts)]
 
 
 def _round_up(n: Tensor, sizes: list[int]) -> Tensor:
