@@ -11,6 +11,7 @@ from keras_norm.export.compare.samples import Samples
 from keras_norm.export.signature import pack_inputs
 from keras_norm.keras_internals import nodes_in_order
 from keras_norm.named_layers import named_layers
+from keras_norm.rnn.call_arguments import MaskWithResets
 from keras_norm.rnn.cell import NormCell
 from keras_norm.substitution import substituted_functions
 from keras_norm.typing import Array, Tensor, Tensors
@@ -102,7 +103,7 @@ def _record(layer: keras.layers.RNN, sizes: list[Array]) -> Callable[..., object
         sequences: Tensor, initial_state: Tensors, mask: Tensor | None, training: bool = False
     ) -> object:
         size = np.linalg.norm(ops.convert_to_numpy(ops.cast(sequences, "float32")), axis=-1)
-        unmasked = mask[0] if isinstance(mask, tuple) else mask  # a mask with resets is a tuple
+        unmasked = mask.mask if isinstance(mask, MaskWithResets) else mask
         sizes.append(size.ravel() if unmasked is None else size[ops.convert_to_numpy(unmasked)])
         return inner_loop(sequences, initial_state, mask, training)
 

@@ -14,6 +14,7 @@ from keras_norm.ops.enough_sequences import (
 )
 from keras_norm.ops.moments import Moments
 from keras_norm.ops.replicas import all_reduce
+from keras_norm.ops.timestep_norm import first_latest
 from keras_norm.typing import Tensor, Tensors
 
 
@@ -53,8 +54,7 @@ class BatchNormTraining(NamedTuple):
         if len(self.rows) < 3:
             return []
         # The shapes are static, because TensorFlow's gradient of a loop needs them.
-        width, dtype = self.rows[0].shape[-1], self.rows[0].dtype
-        return [ops.zeros((1, n), dtype) for n in (width, width, 1)]
+        return first_latest(self.rows[0].shape[-1], self.rows[0].dtype)
 
     def normalize(
         self, x: Tensor, unmasked: Tensor | None, mean: Tensor, variance: Tensor, *enough: Tensor

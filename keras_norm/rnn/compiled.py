@@ -12,7 +12,7 @@ from keras import ops
 from keras_norm.keras_internals import operations_are_watched
 from keras_norm.ops.enough_sequences import has_enough_sequences
 from keras_norm.ops.global_statistics import BatchStatistics
-from keras_norm.ops.grouped_norm import group_norms
+from keras_norm.ops.grouped_norm import GroupedNorm, group_norms
 from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.replicas import all_reduce
 from keras_norm.ops.resets import split_states
@@ -202,7 +202,7 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
     given, added = cell.step_weights().cast(dtype), cell.added_slots()
     folded = fold_weights(given, of_kernels, centered, betas, added)
     gamma = weights_named("gamma", layers)
-    if len(cell.joint_slots()) > len(recurrence.joint) and gamma:
+    if gamma and any(isinstance(slot.norm, GroupedNorm) for slot in recurrence.joint):
         gamma = {JOINT_SLOT: ops.concatenate([gamma[slot] for slot in cell.joint_slots()])}
     weights = {
         **folded._asdict(),
