@@ -143,7 +143,7 @@ def measure_layers(groups: Groups) -> Iterator[Measurement]:
 
 
 def measure_rows(groups: Groups, steps: int = 50) -> Iterator[Measurement]:
-    """Compare BN-LSTMs with one device over the rows of a replica, also their losses."""
+    """Compare weights and losses of BN-LSTMs with those of one device, by the rows of a replica."""
     for rows, name in itertools.product(ROWS, (REPLICAS_2, RANKS)):
         if name in groups:
             sizes = (rows * groups[name].count,) * steps

@@ -27,7 +27,7 @@ def draw_changes(
     training: bool,
     seed: keras.random.SeedGenerator,
 ) -> list[Changes]:
-    """Draw which units of each state change; at inference return the shares.
+    """Draw which units of each state change; at inference return the shares 1 - rate.
 
     ::
 
@@ -67,7 +67,7 @@ def changes_at(rates: Sequence[float], drawn: Tensors) -> list[Changes]:
 
 
 def change_states(changes: Sequence[Changes], new: Tensors, old: Tensors) -> Tensors:
-    """Return the states after a step, of which some units keep their value.
+    """Return the states after a step; some of their units keep the old value.
 
     `changes` is empty if no state has zoneout.
     """
