@@ -109,10 +109,10 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         self.unit_update_bias = unit_update_bias
         if not (self.has_keras_gates() or self.reset_after):
             raise ValueError(
-                "A GRU with a norm needs reset_after=True: its reset gate acts after the norm (Ba "
-                "et al. 2016, supplement). Received: reset_after=False, and "
+                "A GRU with a norm or a joint form needs reset_after=True: its reset gate acts "
+                "after the norm (Ba et al. 2016, supplement). Received: reset_after=False, and "
                 f"norm_form={self.norm_form!r}. Leave reset_after at True, or use NormGRU with "
-                "norm=None."
+                "norm=None and norm_form='separate'."
             )
         if unit_update_bias and not self.use_bias:
             raise ValueError(

@@ -77,7 +77,7 @@ def test_a_cell_in_keras_rnn_has_the_outputs_of_the_layer():
     assert 0 < kept.mean() < 1
 
 
-@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5])
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 1.5, float("nan"), "0.1", None])
 def test_rates_outside_0_to_1_raise(rate):
-    assert_refused(lambda: keras_norm.NormGRU(3, zoneout=rate), "zoneout", str(rate))
-    assert_refused(lambda: keras_norm.NormLSTM(3, cell_zoneout=rate), "cell_zoneout", str(rate))
+    assert_refused(lambda: keras_norm.NormGRU(3, zoneout=rate), "zoneout", repr(rate))
+    assert_refused(lambda: keras_norm.NormLSTM(3, cell_zoneout=rate), "cell_zoneout", repr(rate))

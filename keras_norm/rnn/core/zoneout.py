@@ -1,5 +1,6 @@
 """Zoneout: units of a state that keep the value of the previous timestep."""
 
+import numbers
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -15,9 +16,11 @@ Changes: TypeAlias = Tensor | float | None
 
 
 def require_rate(name: str, rate: float) -> float:
-    """Return a rate, or raise ValueError unless it is at least 0 and below 1."""
-    if not 0.0 <= rate < 1.0:
-        raise ValueError(f"{name} must be at least 0 and below 1. Received: {name}={rate!r}.")
+    """Return a rate, or raise ValueError unless it is a number of at least 0 and below 1."""
+    if not (isinstance(rate, numbers.Real) and 0.0 <= rate < 1.0):
+        raise ValueError(
+            f"{name} must be a number of at least 0 and below 1. Received: {name}={rate!r}."
+        )
     return float(rate)
 
 
