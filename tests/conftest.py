@@ -1,4 +1,8 @@
-"""Fixtures and hooks of all tests: seeds, forked workers, and graphs without optimization."""
+"""Fixtures and hooks of all tests: seeds, forked workers, and graphs without optimization.
+
+Only functions import TensorFlow: the process of pytest-xdist that collects no tests reads this
+file too, and starts the others afterwards.
+"""
 
 import contextlib
 import gc
@@ -6,16 +10,13 @@ import importlib.util
 import pathlib
 from unittest import mock
 
-import keras
 import pytest
-import tensorflow as tf
-from tensorflow.python import pywrap_tfe
 
-from keras_norm.export.checks.properties import concurrency
-from keras_norm.export.formats import artifact_format
-from keras_norm.export.runtimes import worker_process
-from tests import forked_workers, without_xla
+from tests import fork_server
 from tests.keras_version import INSTALLED
+
+# The function that starts worker processes.
+START = "keras_norm.export.runtimes.worker_process.start"
 
 # Modules that run everything as users do: no fixture replaces a part of a package.
 UNPATCHED = ("tests.test_train_and_serve",)
@@ -62,11 +63,18 @@ FIRST = (
 def pytest_configure(config):
     """Start the server that forks workers; the processes of pytest-xdist inherit its address."""
     stack = contextlib.ExitStack()
-    stack.enter_context(forked_workers.forking())
+    stack.enter_context(fork_server.forking())
     config.add_cleanup(stack.close)
     if INSTALLED < (3, 13):
         # An older Keras warns of one tensor as the inputs of a loaded Sequential model.
         config.addinivalue_line("filterwarnings", "ignore:The structure of `inputs`:UserWarning")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import no module of the slow folders for `make test`."""
+    if config.option.markexpr == "not slow" and collection_path in SLOW_FOLDERS:
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(items):
@@ -102,6 +110,8 @@ def pytest_pyfunc_call():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup():
     """Set the random seed before each test and its fixtures, so that the order does not matter."""
+    import keras
+
     keras.utils.set_random_seed(0)
     return (yield from _skip_unsupported())
 
@@ -112,15 +122,16 @@ def cached_kernels():
 
     `set_random_seed` clears the cache for stateful random operations; Keras has none.
     """
-    with mock.patch.object(pywrap_tfe, "TFE_ContextClearCaches"):
+    with mock.patch("tensorflow.python.pywrap_tfe.TFE_ContextClearCaches"):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
 def forked():
     """Fork worker processes from a process that has imported TensorFlow."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker_process, "start", forked_workers.start)
+    from tests import forked_workers
+
+    with mock.patch(START, forked_workers.start):
         yield
 
 
@@ -140,6 +151,8 @@ def unoptimized_graphs(request):
 
     Exported files run in other processes, with the optimizer.
     """
+    import tensorflow as tf
+
     optimized = request.module.__name__.startswith(OPTIMIZED)
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not optimized})
 
@@ -151,6 +164,8 @@ def uncompiled_loops(request):
     The tests of recurrences choose for themselves. The tests of `check` use XLA, because `check`
     would report an error of the substitute as a finding, and the test would pass.
     """
+    from tests import without_xla
+
     if request.module.__name__.startswith(WITHOUT_XLA):
         with pytest.MonkeyPatch.context() as patch:
             without_xla.trace(patch)
@@ -162,9 +177,11 @@ def uncompiled_loops(request):
 @pytest.fixture(scope="module", autouse=True)
 def started(request):
     """Start worker processes in `UNPATCHED` modules, in place of forking them."""
+    from tests import forked_workers
+
     with pytest.MonkeyPatch.context() as patch:
         if request.module.__name__ in UNPATCHED:
-            patch.setattr(worker_process, "start", forked_workers.start_process)
+            patch.setattr(START, forked_workers.start_process)
         yield
 
 
@@ -173,5 +190,7 @@ def optional_runtimes(request, monkeypatch):
     """Run checks without optional runtimes, so that the results do not depend on the machine."""
     if request.module.__name__ in UNPATCHED:
         return
-    monkeypatch.setattr(artifact_format, "is_installed", lambda extra: False)
-    monkeypatch.setattr(concurrency, "SECONDS", 0.0)  # each thread runs the file once
+    installed = "keras_norm.export.formats.artifact_format.is_installed"
+    monkeypatch.setattr(installed, lambda extra: False)
+    seconds = "keras_norm.export.checks.properties.concurrency.SECONDS"
+    monkeypatch.setattr(seconds, 0.0)  # each thread runs the file once

@@ -1,7 +1,7 @@
 """Start worker processes by a fork of a process that has imported their script.
 
 Importing TensorFlow takes 4 s, and the tests start hundreds of workers. All test processes share
-one fork server. After its imports, a forked worker behaves like a started worker
+the servers of `fork_server`. After its imports, a forked worker behaves like a started worker
 (`tests/export/runtimes/test_worker_process.py`).
 """
 
@@ -11,24 +11,18 @@ import pathlib
 import signal
 import socket
 import struct
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
 from typing import Any
-from unittest import mock
 
 from keras_norm.export.runtimes import worker_process
+from tests import fork_server
 
-SERVER = pathlib.Path(__file__).with_name("fork_server.py")
 FORMATS = worker_process.FORMATS
 start_process = worker_process.start
-ADDRESS = "KERAS_NORM_FORK_SERVER"
 
 
 def start(command: Any, environment: Any, connection: Any, stderr: Any, new_session: bool) -> Any:
     """Start a process as `worker_process.start` does, but fork the workers of the package."""
-    if pathlib.Path(command[0]).parents[1:2] != (FORMATS,) or ADDRESS not in os.environ:
+    if pathlib.Path(command[0]).parents[1:2] != (FORMATS,) or fork_server.ADDRESS not in os.environ:
         return start_process(command, environment, connection, stderr, new_session)
     return Fork(command[0], connection, stderr)
 
@@ -39,8 +33,7 @@ class Fork:
     def __init__(self, script: str, connection: Any, stderr: Any) -> None:
         status, ended = os.pipe()
         message = b"\0".join(map(os.fsencode, (script, os.getcwd())))
-        with socket.socket(socket.AF_UNIX) as server:
-            server.connect(os.environ[ADDRESS])
+        with fork_server.connect(script) as server:
             socket.send_fds(server, [message], [connection.fileno(), stderr.fileno(), ended])
         os.close(ended)
         self._status = os.fdopen(status, "rb")
@@ -63,20 +56,3 @@ class Fork:
     def _read_int(self) -> int:
         (number,) = struct.unpack("i", self._status.read(4))
         return int(number)
-
-
-@contextlib.contextmanager
-def forking() -> Iterator[None]:
-    """Run the fork server for this process, and for processes started inside the block."""
-    if ADDRESS in os.environ or not hasattr(socket, "send_fds"):
-        yield
-        return
-    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
-        address = os.path.join(folder, "forks")
-        listener.bind(address)
-        listener.listen(128)
-        number = listener.fileno()
-        command = [sys.executable, str(SERVER), str(number)]
-        server = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[number])
-        with server, mock.patch.dict(os.environ, {ADDRESS: address}):
-            yield  # the server ends when its standard input is closed

@@ -1,9 +1,10 @@
 """Leave out tests of features that an older Keras does not have."""
 
-import keras
+import importlib.metadata
+
 import pytest
 
-INSTALLED = tuple(map(int, keras.__version__.split(".")[:2]))
+INSTALLED = tuple(map(int, importlib.metadata.version("keras").split(".")[:2]))
 
 
 def needs_keras(major, minor, reason):

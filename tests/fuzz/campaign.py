@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from unittest import mock
 
-from tests import forked_workers
+from tests import fork_server, forked_workers
 from tests.fuzz.trial import FAILED, Outcome, Trial, run_trial
 
 MODELS_A_PROCESS = 20  # TensorFlow keeps every graph in memory
@@ -91,7 +91,7 @@ def run_here(seeds: Sequence[int]) -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # TensorFlow prints to stdout too
     with (
-        forked_workers.forking(),
+        fork_server.forking(),
         mock.patch("keras_norm.export.runtimes.worker_process.start", forked_workers.start),
     ):
         for seed in seeds:
