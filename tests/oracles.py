@@ -338,7 +338,7 @@ def in_order(y, order):
 # The norms of an LSTM in the joint form, by gate, and the norms of all cells.
 SLOTS = ("input_norm", "forget_norm", "cell_norm", "output_norm", "update_norm", "reset_norm")
 SLOTS += ("candidate_norm", "joint_norm", "kernel_norm", "recurrent_norm", "state_norm")
-SLOTS += ("kernel_candidate_norm", "recurrent_candidate_norm")
+SLOTS += ("kernel_candidate_norm", "recurrent_candidate_norm", "projection_norm")
 GATES = {4: SLOTS[:4], 3: SLOTS[4:7], 1: SLOTS[6:7]}
 
 
@@ -360,7 +360,18 @@ def joint_norms(z, gates, norm_form, norm):
 
 
 def lstm_step(
-    x, states, kernel, recurrent, bias=None, norm_form="separate", normalize_carry=False, **norms
+    x,
+    states,
+    kernel,
+    recurrent,
+    bias=None,
+    norm_form="separate",
+    normalize_carry=False,
+    peepholes=(0.0, 0.0, 0.0),
+    cell_clip=np.inf,
+    candidate=1.0,
+    projection=None,
+    **norms,
 ):
     """Run one LSTM step; with norms, that of Ba et al. eq. 20-22 or Cooijmans et al. eq. 6-8.
 
@@ -370,6 +381,11 @@ def lstm_step(
     `norms` are functions of an array, by slot. With `normalize_carry`, state_norm(c') is carried in
     place of c', as in TensorFlow Addons. The joint forms have norms of x W + h U without the bias,
     and no norm of c'. Returns h', [h', c'].
+
+    `peepholes` are p_i, p_f and p_o of Gers et al. 2002, eq. 2-6: p_i c and p_f c are added to i and
+    f, and p_o c' to o. c' is between -`cell_clip` and `cell_clip`. The candidate tanh(g) is
+    multiplied by `candidate` (Semeniuta et al. 2016, eq. 9). With `projection`, a matrix P, h' is
+    projection_norm(h' P) (Sak et al. 2014, eq. 7).
     """
     (h, c), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
     bias = np.zeros(np.shape(kernel)[1]) if bias is None else bias
@@ -378,9 +394,12 @@ def lstm_step(
     else:
         z = norm["kernel_norm"](x @ kernel) + norm["recurrent_norm"](h @ recurrent)
     i, f, g, o = np.split(z + bias, 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    p_i, p_f, p_o = peepholes
+    c = sigmoid(f + p_f * c) * c + sigmoid(i + p_i * c) * np.tanh(g) * candidate
+    c = np.where(np.abs(np.real(c)) < cell_clip, c, np.sign(np.real(c)) * cell_clip)
     normalized = norm["state_norm"](c)
-    h = sigmoid(o) * np.tanh(normalized)
+    h = sigmoid(o + p_o * c) * np.tanh(normalized)
+    h = h if projection is None else norm["projection_norm"](h @ projection)
     return h, [h, normalized if normalize_carry else c]
 
 
@@ -392,6 +411,7 @@ def gru_step(
     bias=None,
     reset_after=True,
     norm_form="separate",
+    candidate=1.0,
     **norms,
 ):
     """Run one GRU step, Cho et al. eq. 5-8, in Keras' order: h' = z h + (1 - z) candidate.
@@ -405,14 +425,15 @@ def gru_step(
     tanh(LN(W x) + r LN(U h) + b), with a bias (3 units,).
 
     In the joint forms, z, r, n = norms of x W + h U + b, and the candidate is tanh(s(r) n), as in
-    Hafner et al. 2021 (DreamerV2). Returns h', [h'].
+    Hafner et al. 2021 (DreamerV2). The candidate is multiplied by `candidate`, as in `lstm_step`.
+    Returns h', [h'].
     """
     (h,), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
     units = h.shape[-1]
     if norm_form != "separate":
         gates = joint_norms(x @ kernel + h @ recurrent_kernel, 3, norm_form, norm)
         z, r, n = np.split(gates + (0 if bias is None else bias), 3, axis=-1)
-        h = sigmoid(z) * h + (1 - sigmoid(z)) * np.tanh(sigmoid(r) * n)
+        h = sigmoid(z) * h + (1 - sigmoid(z)) * np.tanh(sigmoid(r) * n) * candidate
         return h, [h]
     x_bias, h_bias = np.zeros((2, 3 * units))
     if bias is not None:
@@ -426,7 +447,7 @@ def gru_step(
         h_part = r * (norm["recurrent_candidate_norm"](uh[:, 2 * units :]) + h_bias[2 * units :])
     else:
         h_part = (r * h) @ recurrent_kernel[:, 2 * units :]
-    h = z * h + (1 - z) * np.tanh(x_part + h_part)
+    h = z * h + (1 - z) * np.tanh(x_part + h_part) * candidate
     return h, [h]
 
 

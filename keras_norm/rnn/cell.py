@@ -11,6 +11,7 @@ from keras.activations import sigmoid, tanh
 from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import is_int
 from keras_norm.rnn.candidate_normal import CandidateNormal
+from keras_norm.rnn.core.candidate_dropout import CANDIDATE_DROPOUT
 from keras_norm.rnn.core.operations import Zero, project, side_by_side, split_columns
 from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
@@ -19,24 +20,25 @@ from keras_norm.rnn.core.recurrence import (
     ApplyNorm,
     CellWeights,
     StepGradients,
-    StepNorms,
     StepResult,
     Weights,
 )
 from keras_norm.rnn.core.step_checks import check_step
-from keras_norm.rnn.core.zoneout import change_states, require_rate
+from keras_norm.rnn.core.step_norms import StepNorms
+from keras_norm.rnn.core.zoneout import change_states
 from keras_norm.rnn.file_weights import FileWeights
 from keras_norm.rnn.initial_states import InitialStates
 from keras_norm.rnn.kernel_weights import KernelWeights
 from keras_norm.rnn.norm_form import JOINT_SLOT, NormForm
+from keras_norm.rnn.option_checks import require_bool, require_rate
+from keras_norm.rnn.random_masks import RandomMasks
 from keras_norm.rnn.slot_statistics import statistics_of_cell
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer, deserialize_norm
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
-from keras_norm.rnn.zoneout import Zoneout
 from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
 
 
-class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, DeclaredArguments):
+class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights, DeclaredArguments):
     """Mixin that adds normalization to a Keras cell; list it before the Keras cell in the bases.
 
     The Keras cell provides its arguments, weights and dropout. A subclass has the attributes of
@@ -72,24 +74,14 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
         learn_initial_state: bool = False,
         **kwargs: Any,
     ) -> None:
-        if learn_initial_state not in (True, False):
-            raise ValueError(
-                "learn_initial_state must be True or False. "
-                f"Received: learn_initial_state={learn_initial_state!r}."
-            )
         if not is_int(units) or units < 1:
             raise ValueError(f"units must be a positive integer. Received: units={units!r}.")
         super().__init__(units, *args, **kwargs)
-        if self.STATES:
-            self.state_size = [units] * len(self.STATES)
         self.norm_form = norm_form
         self.zoneout = require_rate("zoneout", zoneout)
-        self.learn_initial_state = learn_initial_state
-        sizes = self.slot_sizes(norm_form)
-        self.slots = Slots(norm, {slot: n * units for slot, n in sizes.items()})
-        self.recurrent_state_sizes = keras.tree.flatten(self.state_size)
-        if self.slots.count_steps:
-            self.state_size = [*self.recurrent_state_sizes, COUNTER_DIGITS]
+        self.learn_initial_state = require_bool("learn_initial_state", learn_initial_state)
+        self.slots = Slots(norm, self.slot_widths(units, norm_form))
+        self.set_state_sizes([units] * len(self.STATES) or keras.tree.flatten(self.state_size))
         given = inspect.signature(super().__init__).bind(units, *args, **kwargs).arguments
         if given.get("bias_initializer") is None:
             self.bias_initializer = keras.initializers.Zeros()
@@ -99,6 +91,12 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
             self.bias_initializer = self.bias_initializer.for_cell(units, self.CANDIDATE)
             if not self.use_bias:
                 self.use_bias = not self.slots.initialize_candidate_beta(self.bias_initializer)
+
+    def set_state_sizes(self, sizes: list[int]) -> None:
+        """Set the sizes of the states, and add the timestep counter to the states of the cell."""
+        self.recurrent_state_sizes = sizes
+        if self.STATES or len(sizes) > 1 or self.slots.count_steps:
+            self.state_size = [*sizes, *[COUNTER_DIGITS] * self.slots.count_steps]
 
     @property
     def norm(self) -> NormArgument:
@@ -126,6 +124,15 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
     def step_weights(self) -> Weights:
         """Return the weights that `project_inputs` and `step` use."""
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
+
+    def step_options(self) -> dict[str, Any]:
+        """Return the options that `forward_step` and `backward_step` read, hashable, by name."""
+        rate = self.candidate_dropout
+        return {CANDIDATE_DROPOUT: rate} if rate else {}
+
+    def read_by_step(self, weights: Weights) -> CellWeights:
+        """Return what `forward_step` reads by name: further weights, options and masks."""
+        return {**weights.cell, **self.step_options()}
 
     def project_inputs(
         self, weights: Weights, inputs: Tensor, dropout: list[Tensor], norm: ApplyNorm
@@ -173,7 +180,7 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
             groups = zip(of_h, split_columns(u, [*of_h.values()]), strict=True)
             us = [norm(slot, group) for slot, group in groups]
             xs = split_columns(x, [*of_x.values()])
-        step = self.forward_step(xs, us, states, weights.cell, self.activate, norm)
+        step = self.forward_step(xs, us, states, self.read_by_step(weights), self.activate, norm)
         check_step(type(self), step, states)
         return [*step.states]
 
@@ -192,7 +199,8 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
             x: normalized x W plus the bias, for each group of columns with a common norm.
             u: normalized h U, for each group.
             states: the states before the step.
-            weights: further weights of the cell by name.
+            weights: further weights of the cell by name, its `step_options`, and the masks of this
+                timestep.
             activate: function (pre-activations, kinds of the gates) -> list of activated gates.
             norm: function (slot, tensor) -> tensor that applies the norm of a slot.
         """
@@ -218,7 +226,7 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
             old: the states before the step.
             new: the states after the step; at a masked timestep equal to `old`.
             d_states: gradients of the states after the step.
-            weights: further weights of the cell by name.
+            weights: as for `forward_step`.
             norm: norms inside the step; `norm.backward(slot, a, dy)` returns the gradient of a.
         """
         raise NotImplementedError
@@ -239,19 +247,6 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
         # SimpleRNNCell has no `recurrent_activation`.
         of_kind = {GATE: getattr(self, "recurrent_activation", sigmoid), CANDIDATE: self.activation}
         return [of_kind[kind](gate) for kind, gate in zip(kinds, gates, strict=True)]
-
-    def dropout_masks(
-        self, inputs: Tensor, h: Tensor, training: bool
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Draw the dropout masks of the inputs (batch, features) and of h, for all timesteps.
-
-        Each of the two lists has no mask, one mask, or one mask per gate.
-        """
-        if not training:
-            return [], []
-        drawn = self.get_dropout_mask(inputs), self.get_recurrent_dropout_mask(h)
-        of_inputs, of_h = ([] if m is None else keras.tree.flatten(m) for m in drawn)
-        return of_inputs, of_h
 
     def call(self, inputs: Tensor, states: Nest, training: bool = False) -> tuple[Tensor, Nest]:
         """Run one timestep of the cell; keras.layers.RNN calls this method.
@@ -285,6 +280,8 @@ class NormCell(NormForm, Zoneout, InitialStates, FileWeights, KernelWeights, Dec
 
         input_masks, recurrent_masks = self.dropout_masks(inputs, given[0], training)
         weights = self.step_weights()
+        kept = self.draw_kept((), inputs, training)
+        weights = weights._replace(cell={**weights.cell, **kept})
         with statistics_of_cell(self, training):
             x = self.project_inputs(weights, inputs, input_masks, norm)
             new = self.step(weights, x, given, recurrent_masks, self.by_gate(norm))

@@ -39,6 +39,7 @@ STEP_METHODS = (
     "step_weights",
     "activate",
     "dropout_masks",
+    "step_options",
     "zoneout_rates",
     "has_custom_gradient",
 )
@@ -83,7 +84,8 @@ def recurrence_of(
     centers_both = all(map(_centers_kernel, _masks_of_kernels(cell, *masks)))
     of_gates = _group_gates(describe(joint, centers_both), cell)
     slots = kernel, recurrent, describe(inner, False), of_gates
-    return Recurrence(type(cell), *slots, cell.groups(), cell.zoneout_rates(), *masks)
+    options = tuple(sorted(cell.step_options().items()))
+    return Recurrence(type(cell), *slots, cell.groups(), cell.zoneout_rates(), *masks, options)
 
 
 @align_sequences
@@ -130,6 +132,8 @@ def run(
     changes = cell.draw_changes(ops.shape(x)[:1], before, training)
     if drawn := list(filter(is_drawn, changes)):
         constants["changes"] = drawn
+    if kept := cell.draw_kept(ops.shape(x)[:1], before[0], training):
+        constants["step"] = kept
     outputs, last, statistics = load_adapter().run(
         recurrence,
         xs,

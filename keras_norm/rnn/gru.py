@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.core.candidate_dropout import drop_candidate
 from keras_norm.rnn.core.operations import gate_gradient, interpolate, project, side_by_side
 from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
@@ -17,11 +18,12 @@ from keras_norm.rnn.core.recurrence import (
     ApplyNorm,
     CellWeights,
     StepGradients,
-    StepNorms,
     StepResult,
     Weights,
 )
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.docstrings import documented_by_cell
+from keras_norm.rnn.option_checks import require_rate
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Shape, Tensor, Tensors
 
@@ -103,10 +105,12 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         norm: NormArgument = None,
         *args: Any,
         unit_update_bias: bool = False,
+        candidate_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(units, norm, *args, **kwargs)
         self.unit_update_bias = unit_update_bias
+        self.candidate_dropout = require_rate("candidate_dropout", candidate_dropout)
         if not (self.has_keras_gates() or self.reset_after):
             raise ValueError(
                 "A GRU with a norm or a joint form needs reset_after=True: its reset gate acts "
@@ -162,7 +166,8 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         """Compute the new state h; see `NormCell.forward_step`."""
         z, r = activate(x[0] + u[0], (GATE, GATE))
         (n,) = activate(x[1] + (u[1](r) if callable(u[1]) else r * u[1]), (CANDIDATE,))
-        return StepResult([interpolate(z, states[0], n)], [z, r, n], [u[1]])
+        h = interpolate(z, states[0], drop_candidate(n, weights))
+        return StepResult([h], [z, r, n], [u[1]])
 
     @staticmethod
     def backward_step(
@@ -177,8 +182,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         """Compute the gradients of a step; see `NormCell.backward_step`."""
         z, r, n = gates
         (u,), (dh,) = residuals, d_states
-        dn = gate_gradient(CANDIDATE, n, dh * (1.0 - z))
-        dz, dr = gate_gradient(GATE, z, dh * (old[0] - n)), gate_gradient(GATE, r, dn * u)
+        dn = gate_gradient(CANDIDATE, n, drop_candidate(dh * (1.0 - z), weights))
+        dz = gate_gradient(GATE, z, dh * (old[0] - drop_candidate(n, weights)))
+        dr = gate_gradient(GATE, r, dn * u)
         dzr = side_by_side([dz, dr])
         return StepGradients([dzr, dn], [dzr, dn * r], [dh * z], {})
 
@@ -195,7 +201,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             lambda r: project(r * h, kernel[:, n:], dropout[2:]),
         ]
         xs = [x[:, :n], x[:, n:]]
-        return self.forward_step(xs, us, states, weights.cell, self.activate, norm).states
+        return self.forward_step(
+            xs, us, states, self.read_by_step(weights), self.activate, norm
+        ).states
 
     def has_custom_gradient(self) -> bool:
         """Return whether the options of the cell have the custom gradient of `backward_step`."""

@@ -16,12 +16,15 @@ GATED = ("kernel", "recurrent_kernel", "bias")
 class KernelWeights(keras.Layer):
     """Mixin of cells: the weights have `units` columns for each of `GATES`, in any Keras cell.
 
+    The recurrent kernel has as many rows as the output, which is the first state.
+
     An orthogonal initial value is computed in float32 and cast: TensorFlow and JAX have no QR
     decomposition of bfloat16, and JAX has none of float16.
     """
 
     GATES: ClassVar[tuple[str, ...]] = ()
     units: int
+    recurrent_state_sizes: list[int]
 
     def add_weight(
         self,
@@ -31,8 +34,10 @@ class KernelWeights(keras.Layer):
         **kwargs: Any,
     ) -> keras.Variable:
         """Create a weight of the cell."""
-        if shape is not None and self.GATES and kwargs.get("name") in GATED:
-            shape = (*shape[:-1], len(self.GATES) * self.units)
+        name = kwargs.get("name")
+        if shape is not None and self.GATES and name in GATED:
+            rows = self.recurrent_state_sizes[:1] if name == "recurrent_kernel" else shape[:-1]
+            shape = (*rows, len(self.GATES) * self.units)
         if isinstance(initializer, keras.initializers.Orthogonal):
             initializer = partial(_initialize_in_float32, initializer)
         return super().add_weight(shape, initializer, dtype, **kwargs)

@@ -147,7 +147,8 @@ def run(
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
     before, _ = split_states(states, resets)
     changes = cell.draw_changes(ops.shape(x)[:1], before, training)
-    drawn = list(filter(is_drawn, changes))
+    kept = cell.draw_kept(ops.shape(x)[:1], before[0], training)
+    drawn = [*filter(is_drawn, changes), *kept.values()]
     batch_statistics: dict[str, Sequence[Tensor]] = {}
 
     def norm_all(slot: str, x: Tensor) -> Tensor:
@@ -170,6 +171,7 @@ def run(
         states = reset_states(states, reset_now, after_reset)
         now = {slot: [next(remaining) for _ in layers[slot].rows] for slot in looped}
         changes_now = [next(remaining) if is_drawn(change) else change for change in changes]
+        of_step = {**weights.cell, **{name: next(remaining) for name in kept}}
         latest = {slot: [next(carried) for _ in first] for slot, first in first_latest.items()}
         batch: dict[str, Sequence[Tensor]] = {}
 
@@ -186,7 +188,8 @@ def run(
             return y
 
         norm_columns = norm if JOINT_SLOT in layers else cell.by_gate(norm)
-        new = cell.step(weights, x, states, recurrent_masks, norm_columns)
+        now_weights = weights._replace(cell=of_step)
+        new = cell.step(now_weights, x, states, recurrent_masks, norm_columns)
         new = change_states(changes_now, new, states)
         if unmasked_now is not None:
             new = [ops.where(unmasked_now, n, o) for n, o in zip(new, states, strict=True)]

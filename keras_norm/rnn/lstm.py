@@ -6,7 +6,21 @@ import keras
 
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
+from keras_norm.rnn.core import projection
+from keras_norm.rnn.core.candidate_dropout import drop_candidate
+from keras_norm.rnn.core.cell_clip import CELL_CLIP, clip_gradient, clip_state
 from keras_norm.rnn.core.operations import activate, gate_gradient, side_by_side
+from keras_norm.rnn.core.peepholes import (
+    FORGET,
+    INPUT,
+    OUTPUT,
+    PEEPHOLES,
+    has_peepholes,
+    peephole_gradients,
+    read_new_state,
+    read_old_state,
+)
+from keras_norm.rnn.core.projection import project_output, projection_gradient
 from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
     GATE,
@@ -14,14 +28,14 @@ from keras_norm.rnn.core.recurrence import (
     ApplyNorm,
     CellWeights,
     StepGradients,
-    StepNorms,
     StepResult,
     Weights,
 )
-from keras_norm.rnn.core.zoneout import require_rate
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.docstrings import documented_by_cell
+from keras_norm.rnn.option_checks import require_bool, require_bound, require_rate, require_size
 from keras_norm.rnn.slots import NormArgument
-from keras_norm.typing import Tensor, Tensors
+from keras_norm.typing import Shape, Tensor, Tensors
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -86,6 +100,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
     """
 
     SLOTS: ClassVar = {"kernel_norm": 4, "recurrent_norm": 4, "state_norm": 1}
+    OPTION_SLOTS: ClassVar = (projection.SLOT,)
     ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
     GATES: ClassVar = ("input", "forget", "cell", "output")
     CANDIDATE: ClassVar = -2
@@ -97,8 +112,13 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         *args: Any,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
+        candidate_dropout: float = 0.0,
+        projection_units: int | None = None,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
         **kwargs: Any,
     ) -> None:
+        self.projection_units = require_size("projection_units", projection_units)
         super().__init__(units, norm, *args, **kwargs)
         if self.norm_form != "separate" and normalize_carry:
             raise ValueError(
@@ -108,6 +128,45 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             )
         self.normalize_carry = normalize_carry
         self.cell_zoneout = require_rate("cell_zoneout", cell_zoneout)
+        self.candidate_dropout = require_rate("candidate_dropout", candidate_dropout)
+        self.peepholes = require_bool("peepholes", peepholes)
+        self.cell_clip = require_bound("cell_clip", cell_clip)
+        if projection_units is not None:
+            self.output_size = projection_units
+            self.set_state_sizes([projection_units, units])
+
+    def slot_widths(self, units: int, norm_form: str) -> dict[str, int]:
+        """Return the width of each slot; the separate form has a slot of the projection."""
+        widths = super().slot_widths(units, norm_form)
+        if norm_form == "separate" and self.projection_units is not None:
+            widths[projection.SLOT] = self.projection_units
+        return widths
+
+    def build(self, input_shape: Shape) -> None:
+        """Create the weights of `NormCell`, then the peepholes and the kernel of the projection."""
+        super().build(input_shape)
+        if self.peepholes:
+            for name in PEEPHOLES:
+                setattr(self, name, self.add_weight((self.units,), "zeros", name=name))
+        if self.projection_units is not None:
+            self.projection_kernel = self.add_weight(
+                (self.units, self.projection_units),
+                self.kernel_initializer,
+                name=projection.KERNEL,
+                regularizer=self.kernel_regularizer,
+                constraint=self.kernel_constraint,
+            )
+
+    def step_weights(self) -> Weights:
+        """Return the weights of a step, with the peepholes and the kernel of the projection."""
+        names = [*PEEPHOLES, projection.KERNEL]
+        found = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        return super().step_weights()._replace(cell=found)
+
+    def step_options(self) -> dict[str, Any]:
+        """Return the options that `forward_step` reads; see `NormCell.step_options`."""
+        clip = {} if self.cell_clip is None else {CELL_CLIP: self.cell_clip}
+        return {**super().step_options(), **clip}
 
     @staticmethod
     def forward_step(
@@ -119,10 +178,15 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         norm: ApplyNorm,
     ) -> StepResult:
         """Compute the new states h and c; see `NormCell.forward_step`."""
-        i, f, g, o = activate(x[0] + u[0], (GATE, GATE, CANDIDATE, GATE))
-        c = f * states[1] + i * g
+        z, old, reads_c = x[0] + u[0], states[1], has_peepholes(weights)
+        if reads_c:
+            z, z_o = read_old_state(z, old, weights)
+        i, f, g, *gates = activate(z, (GATE, GATE, CANDIDATE, GATE)[: 3 if reads_c else 4])
+        c = clip_state(f * old + i * drop_candidate(g, weights), weights)
+        (o,) = activate(read_new_state(z_o, c, weights), (GATE,)) if reads_c else gates
         (y,) = activate(norm("state_norm", c), (CANDIDATE,))
-        return StepResult([o * y, c], [i, f, g, o], [])
+        h, residuals = project_output(o * y, weights, norm)
+        return StepResult([h, c], [i, f, g, o], residuals)
 
     @staticmethod
     def backward_step(
@@ -135,14 +199,23 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         norm: StepNorms,
     ) -> StepGradients:
         """Compute the gradients of a step; see `NormCell.backward_step`."""
-        i, f, g, o = gates
-        dh, dc = d_states
-        (y,) = activate(norm("state_norm", new[1]), (CANDIDATE,))
-        dc = dc + norm.backward("state_norm", new[1], gate_gradient(CANDIDATE, y, dh * o))
-        di, df = gate_gradient(GATE, i, dc * g), gate_gradient(GATE, f, dc * old[1])
-        dg, do = gate_gradient(CANDIDATE, g, dc * i), gate_gradient(GATE, o, dh * y)
+        (i, f, g, o), (_, c), (dh, dc) = gates, new, d_states
+        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
+        dm, d_weights = projection_gradient(o * y, residuals, dh, weights, norm)
+        do = gate_gradient(GATE, o, dm * y)
+        dc = dc + norm.backward("state_norm", c, gate_gradient(CANDIDATE, y, dm * o))
+        if has_peepholes(weights):
+            dc = dc + do * weights[OUTPUT]
+        dc = clip_gradient(c, dc, weights)
+        di = gate_gradient(GATE, i, dc * drop_candidate(g, weights))
+        df = gate_gradient(GATE, f, dc * old[1])
+        dg = gate_gradient(CANDIDATE, g, drop_candidate(dc * i, weights))
+        d_old = dc * f
+        if has_peepholes(weights):
+            d_old = d_old + di * weights[INPUT] + df * weights[FORGET]
+            d_weights |= peephole_gradients(di, df, do, old[1], c)
         dz = side_by_side([di, df, dg, do])
-        return StepGradients([dz], [dz], [None, dc * f], {})
+        return StepGradients([dz], [dz], [None, d_old], d_weights)
 
     def step(
         self, weights: Weights, x: Tensor, states: Tensors, dropout: Tensors, norm: ApplyNorm

@@ -21,6 +21,7 @@ class NormForm:
     Attributes:
         SLOTS: width of each slot of the separate form in multiples of `units`, in the order of the
             slots' weights.
+        OPTION_SLOTS: the slots that an option of the cell adds in `slot_widths`.
         ADDED_SLOTS: the slots whose output `forward_step` only adds to x W plus the bias.
         GATES: names of the gates in the order of the columns; the weights have `units` columns for
             each gate. Without them a cell has the weights of its Keras cell, and no joint form.
@@ -28,6 +29,7 @@ class NormForm:
     """
 
     SLOTS: ClassVar[Mapping[str, int]]
+    OPTION_SLOTS: ClassVar[tuple[str, ...]] = ()
     ADDED_SLOTS: ClassVar[tuple[str, ...]] = KERNEL_SLOTS
     GATES: ClassVar[tuple[str, ...]] = ()
     CANDIDATE: ClassVar = -1
@@ -52,6 +54,10 @@ class NormForm:
             names = ", ".join(map(repr, forms))
             raise ValueError(f"norm_form must be one of: {names}. Received: {norm_form!r}.")
         return forms[norm_form]
+
+    def slot_widths(self, units: int, norm_form: str) -> dict[str, int]:
+        """Return the width of each slot of a form."""
+        return {slot: n * units for slot, n in self.slot_sizes(norm_form).items()}
 
     def has_keras_gates(self) -> bool:
         """Return whether the gates are those of Keras' cell: no norm."""
@@ -95,7 +101,12 @@ class NormForm:
         A subclass may leave out slots in `SLOTS`, and inherit the equation that uses them.
         """
         slots = {name: None for base in cls.__mro__ for name in vars(base).get("SLOTS", ())}
-        if slot not in {*slots, JOINT_SLOT, *(f"{gate}_norm" for gate in cls.GATES)}:
+        if slot not in {
+            *slots,
+            *cls.OPTION_SLOTS,
+            JOINT_SLOT,
+            *(f"{gate}_norm" for gate in cls.GATES),
+        }:
             raise ValueError(
                 f"The cell does not have the slot that its step uses. Received: norm({slot!r}, "
                 f"...). Add the slot to SLOTS of {cls.__name__}, or use one of: {', '.join(slots)}."

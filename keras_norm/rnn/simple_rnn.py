@@ -13,9 +13,9 @@ from keras_norm.rnn.core.recurrence import (
     ApplyNorm,
     CellWeights,
     StepGradients,
-    StepNorms,
     StepResult,
 )
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.docstrings import documented_by_cell
 from keras_norm.typing import Tensors
 

@@ -17,6 +17,7 @@ from keras_norm import (
     VarianceNormalization,
 )
 from keras_norm.rnn.compiled import recurrence_of
+from keras_norm.rnn.core.peepholes import PEEPHOLES
 from tests import oracles
 
 BATCH, TIME, FEATURES, UNITS = 5, 4, 2, 4
@@ -104,6 +105,12 @@ def initial_states(kind: Kind, batch: int = BATCH) -> list[np.ndarray]:
     return [draw(batch, UNITS, seed=10 + k) for k in range(kind.states)]
 
 
+def states_of(layer: Any) -> list[np.ndarray]:
+    """Draw initial states of the sizes that a layer has."""
+    sizes = layer.cell.recurrent_state_sizes
+    return [draw(BATCH, n, seed=10 + k) for k, n in enumerate(sizes)]
+
+
 def build(kind: Kind, norm: Any = None, **kwargs: Any) -> Any:
     """Build a float64 layer that returns sequences and states, with random weights."""
     options = {"dtype": "float64", "return_sequences": True, "return_state": True, **kwargs}
@@ -156,7 +163,8 @@ def cast(states: Any, dtype: str = "float64") -> Any:
 
 def variables(cell: Any) -> dict[str, Any]:
     """Return the trainable variables of a cell by name, such as "kernel_norm/gamma"."""
-    named = {name: getattr(cell, name) for name in ("kernel", "recurrent_kernel", "bias")}
+    names = "kernel", "recurrent_kernel", "bias", *PEEPHOLES, "projection_kernel"
+    named = {name: getattr(cell, name, None) for name in names}
     for slot, layer in cell.slot_layers().items():
         for name in ("gamma", "scale", "beta"):
             weight = getattr(layer, name, None)
@@ -203,17 +211,26 @@ def reference(
     moving: MovingNorms | None = None,
     step_options: Mapping[str, Any] | None = None,
     changes: Sequence[np.ndarray] = (),
+    candidate: np.ndarray | None = None,
     **sequence_options: Any,
 ) -> list[np.ndarray]:
     """Compute all outputs and the final states with the oracle.
 
     `weights` are the trainable weights, from `values`. `moving` are oracles that update statistics
     over several batches; None uses the variables of the cell. `changes` are the shares of the new
-    value of each state at each timestep, for zoneout. The sequence options are those of
+    value of each state at each timestep, for zoneout, and `candidate` the factors of the candidate
+    at each timestep, for its dropout. The sequence options are those of
     `oracles.run_sequence`.
     """
     kind = kind_of(cell)
     slots = cell.slot_layers()
+    options = dict(step_options or {})
+    if set(PEEPHOLES) <= weights.keys():
+        options["peepholes"] = [weights[name] for name in PEEPHOLES]
+    if "projection_kernel" in weights:
+        options["projection"] = weights["projection_kernel"]
+    if getattr(cell, "cell_clip", None):
+        options["cell_clip"] = cell.cell_clip
     statistics_of = {slot: [w.numpy() for w in statistics_in(slots[slot])] for slot in slots}
 
     def step(x: Any, states: Any, t: int, unmasked: Any) -> Any:
@@ -233,7 +250,8 @@ def reference(
             weights.get("bias"),
             **{slot: norm(slot) for slot in slots},
             norm_form=cell.norm_form,
-            **(step_options or {}),
+            **({} if candidate is None else {"candidate": candidate[t]}),
+            **options,
         )
         shares = [np.asarray(change[t], "float64") for change in changes]
         if shares:
@@ -351,7 +369,7 @@ def reference_gradients(
 
 def assert_follows_oracle(layer: Any, mask: np.ndarray | None, atol: float = 1e-10, **options: Any):
     """Compare outputs and final states with the oracle, from random states; see `reference`."""
-    x, states = inputs(), initial_states(kind_of(layer))
+    x, states = inputs(), states_of(layer)
     actual = layer(cast(x, layer.dtype), initial_state=cast(states, layer.dtype), mask=mask)
     assert_close(
         actual, reference(layer.cell, values(layer.cell), x, states, mask, **options), atol
@@ -364,14 +382,14 @@ def oracle_gradients(layer: Any, mask: np.ndarray | None, **options: Any) -> dic
     def run(weights: Any, x: Any, states: Any) -> list:
         return reference(layer.cell, weights, x, states, mask, **options)
 
-    return reference_gradients(layer.cell, inputs(), initial_states(kind_of(layer)), run)
+    return reference_gradients(layer.cell, inputs(), states_of(layer), run)
 
 
 def assert_gradients_equal(
     layer: Any, expected: Mapping, mask: np.ndarray | None, training: bool, atol: float = 1e-10
 ) -> None:
     """Compare every gradient of a float64 layer with those of the oracle."""
-    states = cast(initial_states(kind_of(layer)))
+    states = cast(states_of(layer))
     _, found = train_by_name(layer, cast(inputs()), states, mask, training)
     assert set(found) == set(expected)
     for name, gradient in found.items():

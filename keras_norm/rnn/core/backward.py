@@ -6,10 +6,11 @@ from keras import ops
 
 from keras_norm.ops.resets import reset_states
 from keras_norm.rnn.core.operations import apply_masks, side_by_side, split_columns
-from keras_norm.rnn.core.product import Product, kernel_product, recurrent_product
-from keras_norm.rnn.core.recurrence import Recurrence, StepNorms, Tree, map_tree
+from keras_norm.rnn.core.product import Product, contract, kernel_product, recurrent_product
+from keras_norm.rnn.core.recurrence import Recurrence, Tree, map_tree
 from keras_norm.rnn.core.sequence import Loop, shared_tensors
-from keras_norm.rnn.core.step_checks import check_gradients
+from keras_norm.rnn.core.step_checks import check_gradients, is_matrix
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.core.zoneout import changes_at, divide_gradients
 from keras_norm.typing import Nest, Tensor, Tensors
 
@@ -57,13 +58,12 @@ def backward(
         norms = StepNorms(recurrence, weights, rows["constants"], statistics, later.items())
         gates = rows["gates"]
         if loop.joins_gates:
-            gates = ops.split(gates, gates.shape[-1] // old[0].shape[-1], axis=-1)
+            gates = ops.split(gates, gates.shape[-1] // old[-1].shape[-1], axis=-1)
         new = rows["computed"] or new
-        step = recurrence.cell.backward_step(
-            gates, rows["residuals"], old, new, d, weights["cell"], norms
-        )
+        read = recurrence.read_by_step(weights, rows["constants"])
+        step = recurrence.cell.backward_step(gates, rows["residuals"], old, new, d, read, norms)
         if unchecked:
-            check_gradients(recurrence, step, norms, old)
+            check_gradients(recurrence, step, norms, old, weights["cell"])
             unchecked.clear()
         if recurrence.joint:
             of_kernel = of_recurrent = _through_joint_norms(recurrence, norms, rows, step.u)
@@ -85,7 +85,11 @@ def backward(
         before = [x if y is None else x + y for x, y in zip(before, of_old, strict=True)]
         if unmasked is not None:
             before = [x + y for x, y in zip(before, skipped, strict=True)]
-        added: Tree = {"norms": norms.gradients, "cell": step.weights, "after_reset": []}
+        matrices = {
+            name: [*step.weights[name]] for name, w in weights["cell"].items() if is_matrix(w)
+        }
+        of_samples = {name: d for name, d in step.weights.items() if name not in matrices}
+        added: Tree = {"norms": norms.gradients, "cell": of_samples, "after_reset": []}
         if resets is not None:
             added["after_reset"] = [ops.where(resets, x, 0.0) for x in before]
             before = [ops.where(resets, 0.0, x) for x in before]
@@ -94,7 +98,7 @@ def backward(
             for k, row in enumerate(of_recurrent)
             if k >= len(of_kernel) or row is not of_kernel[k]
         }
-        written = {"gates": side_by_side(of_kernel), "own": own, "ws": ws}
+        written = {"gates": side_by_side(of_kernel), "own": own, "ws": ws, "matrices": matrices}
         sums = map_tree(operator.add, sums, added)
         return (before, rows["states"], sums, norms.carried), written
 
@@ -106,7 +110,7 @@ def backward(
     )
     names = ("gates", "states", "statistics", "residuals", "product", "x_product", "computed")
     arrays = {name: residuals[name] for name in names} | {"grams": of_h.grams(hs)}
-    read = ("unmasked", "resets", "changes")
+    read = ("unmasked", "resets", "changes", "step")
     arrays["constants"] = {k: v for k, v in constants.items() if k in read}
     if d_outputs is not None:
         arrays["d_outputs"] = d_outputs
@@ -129,7 +133,8 @@ def backward(
     sums = map_tree(lambda rows: ops.sum(rows, axis=0), sums)
     gamma = {name: of_norm["gamma"] for name, of_norm in sums["norms"].items()}
     beta = {name: of_norm["beta"] for name, of_norm in sums["norms"].items()}
-    gradients = {"cell": sums["cell"]}
+    of_matrices = {name: contract(*pair) for name, pair in written["matrices"].items()}
+    gradients = {"cell": sums["cell"] | of_matrices}
     sides = (
         (of_x, xs, of_kernel, ws, "kernel", "bias"),
         (of_h, hs, of_recurrent, written["ws"], "recurrent_kernel", "recurrent_bias"),
@@ -185,7 +190,11 @@ def _zero_sums(recurrence: Recurrence, weights: Tree, like: Tensor) -> Tree:
         if slot.norm is not None and slot.name not in grams:
             shape = (1 if slot.norm.per_batch else batch, slot.width)
             norms[slot.name] = {name: ops.zeros(shape, dtype) for name in ("gamma", "beta")}
-    cell = {name: ops.zeros((batch, *w.shape), dtype) for name, w in weights["cell"].items()}
+    cell = {
+        name: ops.zeros((batch, *w.shape), dtype)
+        for name, w in weights["cell"].items()
+        if not is_matrix(w)
+    }
     return {"norms": norms, "cell": cell}
 
 

@@ -150,18 +150,18 @@ class Product(NamedTuple):
                 slot.name: ops.sum(row, axis=list(range(len(row.shape) - 1)))
                 for slot, row in zip(self.slots, rows, strict=True)
             }
-            d_kernels = [_contract(x, block) for x, block in blocks]
+            d_kernels = [contract(x, block) for x, block in blocks]
             return side_by_side(d_kernels), {}, sums
         (x,), d_kernels, d_gamma, sums = xs, [], {}, {}
         one = ops.ones_like(x[..., :1])
         for slot, row, kernel in zip(self.slots, rows, self.groups(self.kernel), strict=True):
             scaled = statistics[slot.name][0] * x if self.uses_gram(slot) else x
             # The column of ones adds the sum of the rows to the product.
-            q = _contract(ops.concatenate([scaled, one], axis=-1), row)
+            q = contract(ops.concatenate([scaled, one], axis=-1), row)
             d_kernel, sums[slot.name] = q[:-1], q[-1]
             if self.uses_gram(slot):
                 d_gamma[slot.name] = ops.sum(kernel * d_kernel, axis=0)
-                square = _contract(ws[slot.name] * x, x)
+                square = contract(ws[slot.name] * x, x)
                 d_kernel = d_kernel * self.gamma.get(slot.name, 1.0) - ops.matmul(square, kernel)
             d_kernels.append(d_kernel)
         return side_by_side(d_kernels), d_gamma, sums
@@ -187,7 +187,7 @@ def _multiply(x: Tensor, kernel: Tensor) -> Tensor:
     return ops.reshape(product, (*ops.shape(x)[:-1], kernel.shape[-1]))
 
 
-def _contract(x: Tensor, y: Tensor) -> Tensor:
+def contract(x: Tensor, y: Tensor) -> Tensor:
     """Sum x^T y over all samples: (..., m) and (..., n) give (m, n)."""
     if len(x.shape) == 2 or _merges_axes():
         return ops.matmul(ops.transpose(_merge_axes(x)), _merge_axes(y))

@@ -1,6 +1,6 @@
 """The types of a cell's step, and the static description of a recurrence with its norms."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import keras
@@ -20,15 +20,16 @@ CANDIDATE = "candidate"  # tanh, `activation`
 ApplyNorm: TypeAlias = Callable[[str, Tensor], Tensor]
 # A function (pre-activations, kinds of the gates) -> activated gates.
 Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
-# Weights of a cell by name, beside its kernels and biases.
-CellWeights: TypeAlias = dict[str, Tensor]
+# Weights of a cell by name, beside its kernels and biases, and the options of its equation.
+CellWeights: TypeAlias = dict[str, Any]
 
 
 class Weights(NamedTuple):
     """Weights that a cell uses in one timestep: kernel W, recurrent kernel U, and the biases.
 
     `bias` is the bias of x W, and `recurrent_bias` the bias of h U. A bias is None if the cell does
-    not have it. `cell` has further weights of the cell by name, for example peephole weights.
+    not have it. `cell` has what the equation of the cell reads further, by name: its own weights,
+    its options, and the masks of this timestep.
     """
 
     kernel: Tensor
@@ -71,13 +72,14 @@ class StepGradients(NamedTuple):
         u: gradient of each group of the normalized h U. If it is the same object as in `x`, the
             array is stored once.
         states: gradients of the states before the step, without those through h U; None for zeros.
-        weights: gradients of the cell's further weights for each sample (batch, ...), by name.
+        weights: gradients of the cell's further weights, by name: for each sample (batch, ...), or
+            for a matrix W the pair (x, da) of its product a = x W.
     """
 
     x: Tensors
     u: Tensors
     states: list[Tensor | None]
-    weights: dict[str, Tensor]
+    weights: dict[str, Tensor | tuple[Tensor, Tensor]]
 
 
 class Norm(Protocol):
@@ -175,7 +177,8 @@ class Recurrence(NamedTuple):
     - weights: "kernel", "recurrent_kernel", "bias" of x W and "recurrent_bias" of h U; "gamma" by
       slot; "beta" by inner slot; and "cell", further weights of the cell by name.
     - constants: "unmasked" and "resets", bool (time, batch, 1); "changes", in training bool
-      (time, batch, units) for each state with zoneout; "dropout", a list of masks of h
+      (time, batch, units) for each state with zoneout; "step", arrays (time, batch, ...) by the
+      names that `forward_step` reads; "dropout", a list of masks of h
       (batch, units), which may be empty; and "moving", moving mean and r by slot with a
       `TimestepNorm`, each (time, 1, features), or (time, batch, features) with "resets". With
       "unmasked" a learning slot has bool (time, 1, 1) too: whether there are enough sequences.
@@ -191,6 +194,7 @@ class Recurrence(NamedTuple):
         recurrent_masks: number of dropout masks of h.
         groups: widths of the groups of h U that `forward_step` reads.
         zoneout: probability of each state that a unit keeps its value at a timestep.
+        options: options of the cell's equation, as pairs (name, value).
     """
 
     cell: Any
@@ -202,6 +206,7 @@ class Recurrence(NamedTuple):
     zoneout: tuple[float, ...] = ()
     input_masks: int = 0
     recurrent_masks: int = 0
+    options: tuple[tuple[str, Any], ...] = ()
 
     @property
     def slots(self) -> tuple[Slot, ...]:
@@ -213,78 +218,13 @@ class Recurrence(NamedTuple):
         """Names of the slots that compute statistics of the batch."""
         return [slot.name for slot in self.slots if getattr(slot.norm, "learning", False)]
 
+    def read_by_step(self, weights: Tree, constants: Tree) -> CellWeights:
+        """Return what the equation of the cell reads by name at a timestep."""
+        return {**weights["cell"], **dict(self.options), **constants.get("step", {})}
+
     def sharing(self, constants: Tree) -> list[Slot]:
         """Slots where a timestep may use the statistics of an earlier one."""
         return [s for s in self.slots if len(constants["moving"].get(s.name, ())) > 2]
-
-
-class StepNorms:
-    """The norms of a recurrence at one timestep; a call normalizes a tensor with a slot's norm.
-
-    Args:
-        recurrence: the recurrence.
-        weights: weights of the recurrence.
-        constants: constants of this timestep, "unmasked" and "moving".
-        statistics: statistics by slot in the backward pass. In the forward pass calls store them.
-        carried: `latest` of `TimestepNorm` by slot, in the backward pass `later`. Calls change it.
-
-    Attributes:
-        gradients: gradients of gamma and beta of each slot, from `backward`: (batch, width), or
-            (1, width) for a batch norm.
-    """
-
-    def __init__(
-        self,
-        recurrence: Recurrence,
-        weights: Tree,
-        constants: Tree,
-        statistics: dict[str, Tensors] | None = None,
-        carried: Iterable[tuple[str, Tensors]] = (),
-    ) -> None:
-        self.cell = recurrence.cell
-        self.norms: dict[str, Any] = {slot.name: slot.norm for slot in recurrence.slots}
-        self.gamma, self.beta = weights["gamma"], weights["beta"]
-        self.unmasked, self.moving = constants.get("unmasked"), constants.get("moving", {})
-        self.statistics: dict[str, Tensors] = {} if statistics is None else statistics
-        self.gradients: dict[str, dict[str, Tensor]] = {}
-        self.carried = dict(carried)
-
-    def __call__(self, name: str, a: Tensor) -> Tensor:
-        """Normalize `a`, and add the beta of an inner slot; without a norm return `a`."""
-        if name not in self.norms:
-            self.cell.require_slot(name)
-        return self.apply(name, a, self.beta.get(name))
-
-    def apply(self, name: str, a: Tensor, bias: Tensor | None) -> Tensor:
-        """Normalize `a`, if the slot has a norm, and add a bias."""
-        norm, gamma, y = self.norms.get(name), self.gamma.get(name), a
-        if norm is not None:
-            if name not in self.statistics:
-                moving = self.moving.get(name, [])
-                if isinstance(norm, FusedNorm):
-                    y, self.statistics[name] = norm.normalize(a, gamma, bias, moving)
-                    return y
-                latest = self.carried.get(name)
-                if latest is not None:
-                    moving = norm.with_latest(moving, latest)
-                self.statistics[name] = norm.statistics(a, self.unmasked, moving)
-                if latest is not None:
-                    self.carried[name] = norm.update_latest(latest, self.statistics[name])
-            y = norm.apply(a, self.statistics[name], gamma)
-        return y if bias is None else y + bias
-
-    def backward(self, name: str, a: Tensor, dy: Tensor) -> Tensor:
-        """Return the gradient of `a`, and store the gradients of gamma and beta."""
-        norm = self.norms.get(name)
-        if norm is None:
-            return dy
-        of_slot = self.statistics[name], self.gamma.get(name), self.unmasked
-        later = [self.carried[name]] if name in self.carried else []
-        da, d_gamma, d_beta = norm.backward(a, dy, *of_slot, *later)
-        if later:
-            self.carried[name] = norm.sums_before(self.statistics[name], d_gamma, d_beta, *later)
-        self.gradients[name] = {"gamma": d_gamma, "beta": d_beta}
-        return da
 
 
 def map_tree(function: Callable[..., Nest], *trees: Nest) -> Nest:

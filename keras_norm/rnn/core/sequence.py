@@ -19,8 +19,9 @@ from keras_norm.rnn.core.operations import (
     split_columns,
 )
 from keras_norm.rnn.core.product import kernel_product, recurrent_product
-from keras_norm.rnn.core.recurrence import Recurrence, Slot, StepNorms, Tree
+from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
 from keras_norm.rnn.core.step_checks import check_residuals, check_step
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.core.zoneout import change_states, changes_at
 from keras_norm.typing import Nest, Tensor, Tensors
 
@@ -129,7 +130,8 @@ def forward(
         else:
             x = _normalize(recurrence.kernel, norms, rows["gates"], bias)
             u = _normalize(recurrence.recurrent, norms, product, recurrent_bias)
-        step = recurrence.cell.forward_step(x, u, states, weights["cell"], activate, norms)
+        read = recurrence.read_by_step(weights, rows["constants"])
+        step = recurrence.cell.forward_step(x, u, states, read, activate, norms)
         if unchecked:
             check_step(recurrence.cell, step, states)
             if training:

@@ -2,8 +2,14 @@
 
 from typing import Any
 
-from keras_norm.rnn.core.recurrence import Recurrence, StepGradients, StepNorms, StepResult
+from keras_norm.rnn.core.recurrence import CellWeights, Recurrence, StepGradients, StepResult
+from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.typing import Tensor, Tensors
+
+
+def is_matrix(weight: Tensor) -> bool:
+    """Return whether a further weight of a cell is a matrix W, with a product x W in the step."""
+    return len(weight.shape) == 2
 
 
 def check_step(cell: type, step: Any, states: Tensors) -> None:
@@ -52,7 +58,9 @@ def check_residuals(recurrence: Recurrence, step: StepResult, norms: StepNorms, 
     _require_calls(recurrence, norms.statistics, "forward_step", "norm({slot!r}, ...)")
 
 
-def check_gradients(recurrence: Recurrence, step: Any, norms: StepNorms, states: Tensors) -> None:
+def check_gradients(
+    recurrence: Recurrence, step: Any, norms: StepNorms, states: Tensors, weights: CellWeights
+) -> None:
     """Check the result of `backward_step`.
 
     Args:
@@ -60,6 +68,7 @@ def check_gradients(recurrence: Recurrence, step: Any, norms: StepNorms, states:
         step: result of `backward_step`.
         norms: the norms that `backward_step` has called.
         states: the states before the step.
+        weights: further weights of the cell by name.
 
     Raises:
         TypeError: the result is not a `StepGradients` of lists.
@@ -82,6 +91,19 @@ def check_gradients(recurrence: Recurrence, step: Any, norms: StepNorms, states:
             f"Received: {found} gradients. Return {expected}, with None for a state of zero "
             "gradient."
         )
+    if step.weights.keys() != weights.keys():
+        raise ValueError(
+            f"{name} must return a gradient for each further weight of the cell. Received: "
+            f"{sorted(step.weights)}, and the weights {sorted(weights)}."
+        )
+    for weight in weights:
+        if is_matrix(weights[weight]) != isinstance(step.weights[weight], tuple):
+            raise ValueError(
+                f"{name} must return the gradient of a matrix W as the pair (x, da) of its product "
+                "a = x W, and the gradient of another weight for each sample. Received: "
+                f"{type(step.weights[weight]).__name__} for {weight} of shape "
+                f"{tuple(weights[weight].shape)}."
+            )
     _require_calls(recurrence, norms.gradients, "backward_step", "norm.backward({slot!r}, a, dy)")
 
 

@@ -1,6 +1,5 @@
 """Zoneout: units of a state that keep the value of the previous timestep."""
 
-import numbers
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -13,15 +12,6 @@ from keras_norm.typing import Tensor, TensorLike, Tensors
 # Which units of a state change: bool (..., batch, units) in training, or at inference the share
 # 1 - rate of the new value. None for a state without zoneout.
 Changes: TypeAlias = Tensor | float | None
-
-
-def require_rate(name: str, rate: float) -> float:
-    """Return a rate, or raise ValueError unless it is a number of at least 0 and below 1."""
-    if not (isinstance(rate, numbers.Real) and 0.0 <= rate < 1.0):
-        raise ValueError(
-            f"{name} must be a number of at least 0 and below 1. Received: {name}={rate!r}."
-        )
-    return float(rate)
 
 
 def draw_changes(

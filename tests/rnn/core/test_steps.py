@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.rnn.core.operations import activate
-from keras_norm.rnn.core.recurrence import Recurrence, StepNorms
+from keras_norm.rnn.core.recurrence import Recurrence
+from keras_norm.rnn.core.step_norms import StepNorms
 from tests.rnn import kinds
 from tests.rnn.kinds import GRU, KINDS, LSTM, SIMPLE_RNN
 

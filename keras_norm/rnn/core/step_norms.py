@@ -1,0 +1,76 @@
+"""The norms of a recurrence at one timestep, and their gradients."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from keras_norm.rnn.core.recurrence import FusedNorm, Recurrence, Tree
+from keras_norm.typing import Tensor, Tensors
+
+
+class StepNorms:
+    """The norms of a recurrence at one timestep; a call normalizes a tensor with a slot's norm.
+
+    Args:
+        recurrence: the recurrence.
+        weights: weights of the recurrence.
+        constants: constants of this timestep, "unmasked" and "moving".
+        statistics: statistics by slot in the backward pass. In the forward pass calls store them.
+        carried: `latest` of `TimestepNorm` by slot, in the backward pass `later`. Calls change it.
+
+    Attributes:
+        gradients: gradients of gamma and beta of each slot, from `backward`: (batch, width), or
+            (1, width) for a batch norm.
+    """
+
+    def __init__(
+        self,
+        recurrence: Recurrence,
+        weights: Tree,
+        constants: Tree,
+        statistics: dict[str, Tensors] | None = None,
+        carried: Iterable[tuple[str, Tensors]] = (),
+    ) -> None:
+        self.cell = recurrence.cell
+        self.norms: dict[str, Any] = {slot.name: slot.norm for slot in recurrence.slots}
+        self.gamma, self.beta = weights["gamma"], weights["beta"]
+        self.unmasked, self.moving = constants.get("unmasked"), constants.get("moving", {})
+        self.statistics: dict[str, Tensors] = {} if statistics is None else statistics
+        self.gradients: dict[str, dict[str, Tensor]] = {}
+        self.carried = dict(carried)
+
+    def __call__(self, name: str, a: Tensor) -> Tensor:
+        """Normalize `a`, and add the beta of an inner slot; without a norm return `a`."""
+        if name not in self.norms:
+            self.cell.require_slot(name)
+        return self.apply(name, a, self.beta.get(name))
+
+    def apply(self, name: str, a: Tensor, bias: Tensor | None) -> Tensor:
+        """Normalize `a`, if the slot has a norm, and add a bias."""
+        norm, gamma, y = self.norms.get(name), self.gamma.get(name), a
+        if norm is not None:
+            if name not in self.statistics:
+                moving = self.moving.get(name, [])
+                if isinstance(norm, FusedNorm):
+                    y, self.statistics[name] = norm.normalize(a, gamma, bias, moving)
+                    return y
+                latest = self.carried.get(name)
+                if latest is not None:
+                    moving = norm.with_latest(moving, latest)
+                self.statistics[name] = norm.statistics(a, self.unmasked, moving)
+                if latest is not None:
+                    self.carried[name] = norm.update_latest(latest, self.statistics[name])
+            y = norm.apply(a, self.statistics[name], gamma)
+        return y if bias is None else y + bias
+
+    def backward(self, name: str, a: Tensor, dy: Tensor) -> Tensor:
+        """Return the gradient of `a`, and store the gradients of gamma and beta."""
+        norm = self.norms.get(name)
+        if norm is None:
+            return dy
+        of_slot = self.statistics[name], self.gamma.get(name), self.unmasked
+        later = [self.carried[name]] if name in self.carried else []
+        da, d_gamma, d_beta = norm.backward(a, dy, *of_slot, *later)
+        if later:
+            self.carried[name] = norm.sums_before(self.statistics[name], d_gamma, d_beta, *later)
+        self.gradients[name] = {"gamma": d_gamma, "beta": d_beta}
+        return da

@@ -1,0 +1,36 @@
+"""Check the options of a recurrent cell."""
+
+import numbers
+
+
+def require_bool(name: str, value: bool) -> bool:
+    """Return a flag, or raise ValueError unless it is True or False."""
+    if value not in (True, False):
+        raise ValueError(f"{name} must be True or False. Received: {name}={value!r}.")
+    return value
+
+
+def require_rate(name: str, rate: float) -> float:
+    """Return a rate, or raise ValueError unless it is a number of at least 0 and below 1."""
+    if not (isinstance(rate, numbers.Real) and 0.0 <= rate < 1.0):
+        raise ValueError(
+            f"{name} must be a number of at least 0 and below 1. Received: {name}={rate!r}."
+        )
+    return float(rate)
+
+
+def require_bound(name: str, bound: float | None) -> float | None:
+    """Return a bound, or raise ValueError unless it is None or a number above 0."""
+    if bound is None:
+        return None
+    if isinstance(bound, bool) or not (isinstance(bound, numbers.Real) and bound > 0):
+        raise ValueError(f"{name} must be None or a number above 0. Received: {name}={bound!r}.")
+    return float(bound)
+
+
+def require_size(name: str, size: int | None) -> int | None:
+    """Return a size, or raise ValueError unless it is None or a positive integer."""
+    is_int = isinstance(size, numbers.Integral) and not isinstance(size, bool)
+    if size is not None and not (is_int and size > 0):
+        raise ValueError(f"{name} must be None or a positive integer. Received: {name}={size!r}.")
+    return size
