@@ -54,6 +54,7 @@ MASK = np.array(
     bool,
 )
 DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3}
+OPTIONS = {"peepholes": True, "cell_clip": 0.5, "projection_units": 3, "candidate_dropout": 0.3}
 LAST = {"return_sequences": False}
 RESETS = {"resets": np.arange(BATCH * TIME).reshape(BATCH, TIME) % 3 == 1}
 
@@ -72,6 +73,9 @@ COMPARISONS = {
     "LSTM, joint, inference": (LSTM, LAYER_NORM, MASK, {"norm_form": "joint"}, False),
     "GRU, joint_all, dropout": (GRU, LAYER_NORM, MASK, {"norm_form": "joint_all", **DROPOUT}, True),
     "GRU, joint batch norms": (GRU, TIMESTEP, MASK, {"norm_form": "joint"}, True),
+    "LSTM, options": (LSTM, LAYER_NORM, MASK, OPTIONS, True),
+    "LSTM, options, batch norm, inference": (LSTM, TIMESTEP, MASK, OPTIONS, False),
+    "GRU, candidate dropout": (GRU, LAYER_NORM, None, {"candidate_dropout": 0.3}, True),
     "LSTM, zoneout": (LSTM, LAYER_NORM, MASK, {"zoneout": 0.3, "cell_zoneout": 0.5}, True),
     "GRU, zoneout, inference": (GRU, LAYER_NORM, MASK, {"zoneout": 0.3}, False),
     "SimpleRNN, RMSNorm, no bias": (SIMPLE_RNN, RMS_NORM, MASK, {"use_bias": False}, True),
@@ -111,7 +115,7 @@ def values_of(layer):
     rest = draw_values(layer.non_trainable_variables, rng)
     return rest, {
         "inputs": draw(rng, BATCH, TIME, FEATURES),
-        "states": [draw(rng, BATCH, UNITS) for _ in layer.cell.recurrent_state_sizes],
+        "states": [draw(rng, BATCH, n) for n in layer.cell.recurrent_state_sizes],
         "weights": draw_values(layer.trainable_variables, rng),
     }
 

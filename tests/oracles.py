@@ -382,10 +382,10 @@ def lstm_step(
     place of c', as in TensorFlow Addons. The joint forms have norms of x W + h U without the bias,
     and no norm of c'. Returns h', [h', c'].
 
-    `peepholes` are p_i, p_f and p_o of Gers et al. 2002, eq. 2-6: p_i c and p_f c are added to i and
-    f, and p_o c' to o. c' is between -`cell_clip` and `cell_clip`. The candidate tanh(g) is
-    multiplied by `candidate` (Semeniuta et al. 2016, eq. 9). With `projection`, a matrix P, h' is
-    projection_norm(h' P) (Sak et al. 2014, eq. 7).
+    `peepholes` are p_i, p_f and p_o of Gers et al. 2002: p_i c and p_f c are added to i and f, and
+    p_o c' to o. c' is between -`cell_clip` and `cell_clip`. The candidate tanh(g) is multiplied by
+    `candidate` (Semeniuta et al. 2016). With `projection`, a matrix P, h' is projection_norm(h' P)
+    (Sak et al. 2014).
     """
     (h, c), norm = states, {**dict.fromkeys(SLOTS, _identity), **norms}
     bias = np.zeros(np.shape(kernel)[1]) if bias is None else bias

@@ -45,15 +45,20 @@ def sequences(samples):
 
 
 OPTIONS = {
-    "LSTM, joint, zoneout": functools.partial(
-        keras_norm.NormLSTM, norm_form="joint", zoneout=0.1, cell_zoneout=0.2
+    "LSTM, joint": functools.partial(
+        keras_norm.NormLSTM, norm_form="joint", zoneout=0.1, cell_zoneout=0.2, peepholes=True
     ),
-    "GRU, joint_all": functools.partial(keras_norm.NormGRU, norm_form="joint_all"),
+    "GRU, joint_all": functools.partial(
+        keras_norm.NormGRU, norm_form="joint_all", candidate_dropout=0.1
+    ),
+    "LSTM, projection": functools.partial(
+        keras_norm.NormLSTM, projection_units=3, cell_clip=5.0, peepholes=True
+    ),
 }
 PAIRS = [(cell, norm) for cell in CELLS for norm in NORMS]
 FAST = [pair for k, pair in enumerate(PAIRS) if k % len(CELLS) == k // len(NORMS)]
-FAST += [(cell, "layer") for cell in OPTIONS]
-OTHERS = [pair for pair in PAIRS if pair not in FAST]
+FAST += [("LSTM, joint", "layer"), ("GRU, joint_all", "layer")]
+OTHERS = [pair for pair in PAIRS if pair not in FAST] + [("LSTM, projection", "layer")]
 
 
 def build_model(pairs):

@@ -8,7 +8,7 @@ import numpy as np
 
 from keras_norm.compat.biased_layer_norm import BiasedLayerNormalization
 from keras_norm.compat.equations import (
-    NO_ZONEOUT,
+    NO_OPTIONS,
     describe,
     recurrent_cell,
     require_forward,
@@ -30,7 +30,7 @@ SOURCE = "The GRU of Dreamer"
 ORDER = (2, 0, 1)  # reset, candidate, update becomes update, reset, candidate
 FORM = "joint_all"
 OPTIONS: Config = {"activation": "tanh", "recurrent_activation": "sigmoid"}
-OPTIONS |= {"norm_form": FORM, **NO_ZONEOUT}
+OPTIONS |= {"norm_form": FORM, **NO_OPTIONS}
 ADVICE = "Create the layer as NormGRU(units, {norm}(epsilon={epsilon}), norm_form='joint_all')"
 
 

@@ -10,7 +10,9 @@ from keras_norm.typing import Config
 
 # Packages whose classes have known equations.
 KNOWN = ("keras.", "keras_norm.")
-NO_ZONEOUT: Config = {"zoneout": 0.0, "cell_zoneout": 0.0}
+# Options that other libraries do not have.
+NO_OPTIONS: Config = {"zoneout": 0.0, "cell_zoneout": 0.0, "peepholes": False, "cell_clip": None}
+NO_OPTIONS |= {"projection_units": None}
 LAYER_NORM: Config = {"epsilon_placement": "inside", "ddof": 0, "rms_scaling": False}
 
 
@@ -168,7 +170,7 @@ def require_carried_norms(
         f"normalize_carry=True), or pass {name} as epsilon"
     )
     norms = {"epsilon": epsilon, "center": True, "scale": True}
-    options = {**options, "normalize_carry": True, **NO_ZONEOUT}
+    options = {**options, "normalize_carry": True, **NO_OPTIONS}
     require_layer_norms(cell, norms, options, source, advice)
 
 

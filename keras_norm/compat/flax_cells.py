@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 import keras
 import numpy as np
 
-from keras_norm.compat.equations import NO_ZONEOUT, describe, require_options
+from keras_norm.compat.equations import NO_OPTIONS, describe, require_options
 from keras_norm.compat.named_weights import Assignment, reorder
 from keras_norm.typing import Array, Config, TensorLike
 
@@ -57,7 +57,7 @@ def cell_assignments(scope: str, cell: keras.layers.Layer, entries: Entries) -> 
             f"Flax' {module} has no norm. Received {describe(cell)} with norms in {norms}. Load "
             "the weights into a Keras layer, and then call keras_norm.convert(model, 'layer')."
         )
-    options: Config = {"use_bias": True, "reset_after": True, **NO_ZONEOUT}
+    options: Config = {"use_bias": True, "reset_after": True, **NO_OPTIONS}
     if module == "GRUCell":
         options["norm_form"] = "separate"
     require_options(cell, options, f"Flax' {module}", "Create the layer with these arguments")

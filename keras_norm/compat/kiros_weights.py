@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_norm.compat.biased_layer_norm import BiasedLayerNormalization
 from keras_norm.compat.equations import (
-    NO_ZONEOUT,
+    NO_OPTIONS,
     describe,
     recurrent_cell,
     require_layer_norms,
@@ -114,7 +114,7 @@ def _require_norms(cell: keras.layers.Layer) -> None:
     if not isinstance(cell, NormCell):
         raise ValueError(f"The weights have norms, and {describe(cell)} has none. {advice}.")
     norms = {"epsilon": EPSILON, "center": True, "scale": True}
-    options = {"normalize_carry": False, **NO_ZONEOUT}
+    options = {"normalize_carry": False, **NO_OPTIONS}
     require_layer_norms(cell, norms, options, SOURCE, advice)
     for slot, norm in cell.slot_layers().items():
         if isinstance(norm, BiasedLayerNormalization) != (slots[slot] == "biased"):
@@ -132,7 +132,7 @@ def _assignments(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> Iter
     """
     lstm, n = isinstance(cell, keras.layers.LSTMCell), cell.units
     order, widths = ((0, 1, 3, 2), {"": 4 * n}) if lstm else ((1, 0), {"": 2 * n, "x": n})
-    options: Config = {"use_bias": True, **NO_ZONEOUT}
+    options: Config = {"use_bias": True, **NO_OPTIONS}
     if not lstm:
         options |= {"reset_after": True, "norm_form": "separate"}
     if lstm or not has_norms:

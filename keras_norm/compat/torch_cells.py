@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_norm.compat.equations import (
-    NO_ZONEOUT,
+    NO_OPTIONS,
     describe,
     directions,
     recurrent_cell,
@@ -51,13 +51,13 @@ class Equation(NamedTuple):
     advice: str
 
 
-GATES: Config = {"activation": "tanh", "recurrent_activation": "sigmoid", **NO_ZONEOUT}
+GATES: Config = {"activation": "tanh", "recurrent_activation": "sigmoid", **NO_OPTIONS}
 GRU = {**GATES, "reset_after": True, "norm_form": "separate"}
 EQUATIONS = {
     keras.layers.LSTMCell: Equation("nn.LSTM", (0, 1, 2, 3), GATES, "LSTM(units)"),
     # r, z, n becomes z, r, n
     keras.layers.GRUCell: Equation("nn.GRU", (1, 0, 2), GRU, "GRU(units)"),
-    keras.layers.SimpleRNNCell: Equation("nn.RNN", (0,), NO_ZONEOUT, "SimpleRNN(units)"),
+    keras.layers.SimpleRNNCell: Equation("nn.RNN", (0,), NO_OPTIONS, "SimpleRNN(units)"),
 }
 ACTIVATIONS = ("tanh", "relu")  # of nn.RNN
 
@@ -112,18 +112,13 @@ def assign_recurrence(
 
     Raises:
         TypeError: a layer has no counterpart, or is of a custom class.
-        ValueError: a layer is not built or computes other equations; the module has a projection,
-            more layers, or a second direction.
+        ValueError: a layer is not built or computes other equations; the module has more layers, or
+            a second direction.
     """
     assignments: list[Assignment] = []
     for k, layer in enumerate(layers):
         for d, one in enumerate(directions(layer)):
             cell, parameters = recurrent_cell(one), Parameters(entries, path, k, d)
-            if "weight_hr" in parameters:
-                raise ValueError(
-                    f"'{parameters['weight_hr']}' is the projection of nn.LSTM(proj_size=...), and "
-                    f"{describe(one)} has none. Train the module without proj_size."
-                )
             if "layernorm_i.weight" in parameters:
                 assignments += _layer_norm_cell(cell, parameters, epsilon)
             else:
@@ -164,6 +159,10 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
             f"{module} has no norm inside, and {describe(cell)} has one. {advice}, or as "
             f"Norm{advice.split()[-1]}. Then `keras_norm.convert` adds norms to the model."
         )
+    if "weight_hr" in parameters:
+        projection = np.shape(parameters.entries[parameters["weight_hr"]])
+        _require_projection(cell, projection[0], parameters["weight_hr"])
+        options = {**options, "projection_units": projection[0]}
     require_options(cell, options, module, advice)
     if module == "nn.RNN" and cell.get_config()["activation"] not in ACTIVATIONS:
         require_options(cell, {"activation": "tanh"}, module, advice)
@@ -171,6 +170,15 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
     if "weight_ih" in parameters:
         require_bias("bias_ih" in parameters, cell, module)
     return _kernels(cell, parameters, order) + _biases(cell, parameters, order)
+
+
+def _require_projection(cell: keras.layers.Layer, size: int, name: str) -> None:
+    """Raise a ValueError unless a cell has the projection of a module."""
+    if getattr(cell, "projection_units", None) != size:
+        raise ValueError(
+            f"'{name}' is the projection of nn.LSTM(proj_size={size}), and {describe(cell)} has "
+            f"another or none. Create the layer as NormLSTM(units, projection_units={size})."
+        )
 
 
 def _require_gates(cell: keras.layers.Layer, parameters: Parameters, gates: int) -> None:
@@ -192,10 +200,16 @@ def _kernels(
     def transpose(weight: Array) -> Array:
         return reorder(weight, order).T
 
-    return [
+    kernels = [(cell.kernel, "weight_ih"), (cell.recurrent_kernel, "weight_hh")]
+    assignments = [
         Assignment(variable, {parameters[name]: tuple(variable.shape[::-1])}, transpose)
-        for variable, name in ((cell.kernel, "weight_ih"), (cell.recurrent_kernel, "weight_hh"))
+        for variable, name in kernels
     ]
+    if getattr(cell, "projection_units", None):
+        projection, entry = cell.projection_kernel, parameters["weight_hr"]
+        shape = tuple(projection.shape[::-1])
+        assignments.append(Assignment(projection, {entry: shape}, np.transpose))
+    return assignments
 
 
 def _biases(

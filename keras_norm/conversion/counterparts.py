@@ -11,6 +11,7 @@ import keras_norm.layers as layers
 import keras_norm.rnn as rnn
 from keras_norm.keras_internals import receives_mask
 from keras_norm.layers.rms_norm import RMSNormalization
+from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.presets import PRESETS
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Config, Shape
@@ -18,6 +19,8 @@ from keras_norm.typing import Config, Shape
 # Keras' recurrent layers, each with its cell, and Keras' norms, each with the layer of keras_norm.
 RECURRENT = {layer.keras_class: cell for cell, layer in rnn.KERAS_CELLS.items()}
 NORMS = {cls.KERAS_CLASS: cls for cls in layers.LAYERS if cls.KERAS_CLASS is not None}
+# Options without an effect on a cell that has no norm, once it has weights.
+UNUSED = {"norm", "norm_form", "normalize_carry", "unit_update_bias"}
 CONVERTIBLE = (*RECURRENT, *RECURRENT.values(), *NORMS)
 
 
@@ -90,10 +93,17 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
         if keras_class.get(cls) is None:
             continue
         cell = getattr(layer, "cell", layer)
-        has_zoneout = any(cell.zoneout_rates())
-        if cell.has_keras_gates() and not (has_zoneout or cell.learn_initial_state):
+        if cell.has_keras_gates() and not _has_own_options(cell):
             return _create(keras_class[cls], config, layer.units)
     return None
+
+
+def _has_own_options(cell: NormCell) -> bool:
+    """Return whether a cell without norms has an option that Keras' cell does not have."""
+    config, parameters = cell.get_config(), inspect.signature(type(cell)).parameters
+    keras_cell = next(cls for cls in type(cell).__mro__ if cls in RECURRENT.values())
+    own = parameters.keys() - inspect.signature(keras_cell).parameters.keys() - UNUSED
+    return any(config[name] != parameters[name].default for name in own)
 
 
 def _create(cls: type[keras.layers.Layer], config: Config, *required: object) -> keras.layers.Layer:

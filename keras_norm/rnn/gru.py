@@ -57,6 +57,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
+        candidate_dropout: probability that a timestep of training sets a unit of n to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the

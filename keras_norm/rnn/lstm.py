@@ -66,6 +66,16 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
+        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
+        projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
+            P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
+            2014, arXiv 1402.1128). c has the size `units`.
+        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
+            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
+            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        cell_clip: None, or the largest absolute value of c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -83,12 +93,13 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, the peepholes of i, f and o, the
+        projection_kernel, then the weights of each slot.
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or `normalize_carry` with a joint form.
+            unknown `norm_form`, `normalize_carry` with a joint form, or an option out of its range.
 
     Example:
         >>> cell = NormLSTMCell(8, norm=RMSNormalization())

@@ -101,12 +101,8 @@ class NormForm:
         A subclass may leave out slots in `SLOTS`, and inherit the equation that uses them.
         """
         slots = {name: None for base in cls.__mro__ for name in vars(base).get("SLOTS", ())}
-        if slot not in {
-            *slots,
-            *cls.OPTION_SLOTS,
-            JOINT_SLOT,
-            *(f"{gate}_norm" for gate in cls.GATES),
-        }:
+        gates = [f"{gate}_norm" for gate in cls.GATES]
+        if slot not in {*slots, *cls.OPTION_SLOTS, *gates, JOINT_SLOT}:
             raise ValueError(
                 f"The cell does not have the slot that its step uses. Received: norm({slot!r}, "
                 f"...). Add the slot to SLOTS of {cls.__name__}, or use one of: {', '.join(slots)}."

@@ -135,6 +135,8 @@ def cases():
         options |= {"num_layers": 2}
         add(f"{name}_stacked", cls(FEATURES, UNITS, **options), outputs)
         add(f"{name}_bidirectional", cls(FEATURES, UNITS, bidirectional=True, **options), outputs)
+    options = {"proj_size": UNITS - 1, "bidirectional": True, "batch_first": True}
+    add("lstm_projection", nn.LSTM(FEATURES, UNITS, 2, **options), outputs)
     relu = nn.RNN(FEATURES, UNITS, nonlinearity="relu", batch_first=True)
     add("rnn_relu", relu, outputs)
     for name, cls in (("lstm", nn.LSTMCell), ("gru", nn.GRUCell), ("rnn", nn.RNNCell)):

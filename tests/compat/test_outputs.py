@@ -17,6 +17,7 @@ from tests.compat.layers import (
     haste_lstm_without_beta,
     kiros_layer,
     layer_norm_lstm,
+    projected_lstm,
 )
 from tests.compat.recorded import LOADERS, UNITS, built, check_outputs, read, rows
 
@@ -49,6 +50,7 @@ def flax_recurrences():
 OUTPUTS = {
     "torch": [
         *torch_recurrences(),
+        ("lstm_projection", [Bidirectional(projected_lstm()), Bidirectional(projected_lstm())]),
         ("rnn_relu", keras.layers.SimpleRNN(UNITS, "relu", **SEQUENCES)),
         ("torchscript", layer_norm_lstm()),
         ("torchscript", layer_norm_lstm(use_bias=False)),

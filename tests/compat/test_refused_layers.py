@@ -44,6 +44,7 @@ OTHER_EQUATIONS = {
             LSTM(UNITS, recurrent_activation="hard_sigmoid"),
             "with recurrent_activation='hard_sigmoid'. Create the layer as LSTM(units).",
         ),
+        ("lstm", keras_norm.NormLSTM(UNITS, peepholes=True), "nn.LSTM has peepholes=False."),
         ("lstm", LSTM(UNITS, go_backwards=True), "with go_backwards=False"),
         ("lstm", keras_norm.LayerNormLSTM(UNITS), "as LSTM(units), or as NormLSTM(units)"),
         ("gru", GRU(UNITS, reset_after=False), "nn.GRU has reset_after=True."),

@@ -237,6 +237,8 @@ def test_to_keras_keeps_layers_that_keras_does_not_have():
         keras_norm.LayerNormGRU(3, return_sequences=True),
         keras_norm.NormGRU(3, norm_form="joint", return_sequences=True),
         keras_norm.NormLSTM(3, cell_zoneout=0.1, return_sequences=True),
+        keras_norm.NormLSTM(3, projection_units=2, return_sequences=True),
+        keras_norm.NormGRU(3, candidate_dropout=0.1, return_sequences=True),
         keras_norm.LayerNormalization(ddof=1),
         keras_norm.BatchNormalization(unbiased_variance=True),
         keras_norm.RMSNormalization(),  # passes a mask on, and Keras' layer does not

@@ -3,8 +3,10 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_norm
+from tests.check_layer import assert_refused
 from tests.pairwise import pairwise
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, GRU, LSTM, TIME, UNITS
@@ -12,7 +14,7 @@ from tests.rnn.test_zoneout import UNMASKED_FIRST
 
 MASKS = {"unmasked": None, "masked": UNMASKED_FIRST}
 LAYER_NORM = keras_norm.LayerNormalization()
-NORMS = {"none": None, "layer": LAYER_NORM, "batch": keras_norm.TimestepBatchNormalization(TIME)}
+NORMS = {"none": None, "layer": LAYER_NORM}
 RATE = 0.4
 KEPT = np.random.default_rng(3).random((TIME, BATCH, UNITS)) >= RATE
 CHANGES = np.random.default_rng(4).random((TIME, BATCH, UNITS)) < 0.5  # of c
@@ -55,11 +57,10 @@ def assert_follows_the_equations(layer, mask, training):
         kinds.assert_gradients_equal(layer, expected, mask, training)
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "inference"])
 @pytest.mark.parametrize(("kind", "options"), ALONE.values(), ids=ALONE)
-def test_an_option_alone_follows_its_equation(kind, options, training):
+def test_an_option_alone_follows_its_equation(kind, options):
     layer = kinds.build(kind, LAYER_NORM, seed=3, **options)
-    assert_follows_the_equations(layer, UNMASKED_FIRST, training)
+    assert_follows_the_equations(layer, UNMASKED_FIRST, training=True)
 
 
 @pytest.mark.parametrize(
@@ -82,3 +83,102 @@ def test_every_pair_of_options_follows_the_equations(options):
     norm, mask, training = (options.pop(name) for name in ("norm", "mask", "training"))
     layer = kinds.build(LSTM, NORMS[norm], seed=3, **options)
     assert_follows_the_equations(layer, MASKS[mask], training)
+
+
+def block_lstm(x, states, weights, cell_clip):
+    """Run TensorFlow's LSTM with peepholes, whose gates are in the order i, g, f, o."""
+    kernel, recurrent_kernel, bias, *peepholes = weights
+    i, f, g, o = tf.split(tf.concat([kernel, recurrent_kernel, bias[None]], 0), 4, axis=1)
+    *matrix, bias = tf.unstack(tf.concat([i, g, f, o], axis=1))
+    sizes = {"seq_len_max": TIME, "x": tf.transpose(x, [1, 0, 2])}
+    options = {"forget_bias": 0.0, "cell_clip": cell_clip or -1.0, "use_peephole": True}
+    named = dict(zip(("wci", "wcf", "wco"), peepholes, strict=True))
+    named |= {"h_prev": states[0], "cs_prev": states[1], "w": tf.stack(matrix), "b": bias}
+    return tf.transpose(tf.raw_ops.BlockLSTM(**sizes, **options, **named).h, [1, 0, 2])
+
+
+@pytest.mark.parametrize("cell_clip", [None, 0.4])
+def test_peepholes_and_the_clip_are_those_of_tensorflow(cell_clip):
+    """TensorFlow's kernel has no gradient of the clip, so gradients are compared without it."""
+    layer = kinds.build(LSTM, dtype="float32", peepholes=True, cell_clip=cell_clip)
+    x, states = (kinds.cast(a, "float32") for a in (kinds.inputs(), kinds.initial_states(LSTM)))
+    weights, found = [w.value for w in layer.trainable_variables], []
+    for run in (
+        lambda: layer(x, initial_state=states, training=True)[0],
+        lambda: block_lstm(x, states, weights, cell_clip),
+    ):
+        with tf.GradientTape() as tape:
+            y = run()
+            loss = tf.reduce_sum(tf.sin(3.0 * y))
+        found.append([y, [] if cell_clip else tape.gradient(loss, weights)])
+    kinds.assert_close(*found, 1e-6)
+
+
+def test_a_cell_in_keras_rnn_has_the_outputs_of_the_layer():
+    options = {"peepholes": True, "projection_units": 3, "candidate_dropout": 0.9, "seed": 3}
+    layer = kinds.build(LSTM, LAYER_NORM, **options)
+    rnn = keras.layers.RNN(layer.cell, return_sequences=True, return_state=True, dtype="float64")
+    x, states = kinds.cast(kinds.inputs()), kinds.cast(kinds.states_of(layer))
+    kinds.assert_close(rnn(x, initial_state=states), layer(x, initial_state=states))
+    _, (_, c) = layer.cell(x[:, 0], states, training=True)
+    _, (_, without) = layer.cell(x[:, 0], states)
+    assert not np.allclose(c, without)
+
+
+@pytest.mark.parametrize("norm", [LAYER_NORM, keras_norm.TimestepBatchNormalization(TIME)])
+def test_options_with_every_way_of_running_are_equal_compiled_and_in_the_loop(norm):
+    """Random masks of equal seeds, learned initial states and statistics per timestep."""
+
+    def make(compiled):
+        options = {"projection_units": 3, "peepholes": True, "cell_clip": 0.6, "dropout": 0.2}
+        options |= {"recurrent_dropout": 0.2, "candidate_dropout": 0.3, "zoneout": 0.2}
+        options |= {"learn_initial_state": True, "go_backwards": True, "seed": 3}
+        return kinds.build(LSTM, norm, **options, compiled=compiled)
+
+    kinds.assert_compiled_equals_loop(make, kinds.cast(kinds.inputs()), (), kinds.MASK)
+
+
+def test_rows_with_resets_equal_their_pieces():
+    layer = kinds.build(LSTM, LAYER_NORM, projection_units=3, peepholes=True, cell_clip=0.6)
+    x = kinds.cast(kinds.inputs())
+    whole, *states = layer(x, resets=np.arange(TIME)[None] == 2)
+    for piece in (slice(0, 2), slice(2, TIME)):
+        outputs, *last = layer(x[:, piece])
+        kinds.assert_close(whole[:, piece], outputs)
+    kinds.assert_close(states, last)
+
+
+def test_a_saved_layer_keeps_its_options(tmp_path):
+    options = {"projection_units": 3, "peepholes": True, "cell_clip": 0.6}
+    options |= {"candidate_dropout": 0.3, "learn_initial_state": True}
+    layer = keras_norm.Bidirectional(keras_norm.LayerNormLSTM(UNITS, **options))
+    model = keras.Sequential([keras.Input((None, kinds.FEATURES)), layer])
+    kinds.randomize(layer)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    x = kinds.inputs().astype("float32")
+    np.testing.assert_array_equal(loaded(x), model(x))
+    config = loaded.layers[0].forward_layer.get_config()
+    assert {name: config[name] for name in options} == options
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("projection_units", value) for value in (0, -1, 2.5, True, "3")),
+        *(("cell_clip", value) for value in (0.0, -1, True, float("nan"), "1")),
+        *(("candidate_dropout", value) for value in (-0.1, 1.0, None)),
+        ("peepholes", "yes"),
+    ],
+)
+def test_an_option_out_of_its_range_raises(name, value):
+    assert_refused(lambda: keras_norm.NormLSTM(3, **{name: value}), f"{name}={value!r}")
+
+
+def test_a_norm_of_the_projection_in_a_joint_form_raises():
+    norm = {"projection_norm": LAYER_NORM}
+    assert_refused(
+        lambda: keras_norm.NormLSTM(3, norm, projection_units=2, norm_form="joint"),
+        "projection_norm",
+        "input_norm",
+    )
