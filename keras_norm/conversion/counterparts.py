@@ -10,6 +10,7 @@ from keras.layers import RNN
 import keras_norm.layers as layers
 import keras_norm.rnn as rnn
 from keras_norm.keras_internals import receives_mask
+from keras_norm.layers.arguments import KERAS_ARGUMENTS
 from keras_norm.layers.rms_norm import RMSNormalization
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.presets import PRESETS
@@ -102,7 +103,8 @@ def _has_own_options(cell: NormCell) -> bool:
     """Return whether a cell without norms has an option that Keras' cell does not have."""
     config, parameters = cell.get_config(), inspect.signature(type(cell)).parameters
     keras_cell = next(cls for cls in type(cell).__mro__ if cls in RECURRENT.values())
-    own = parameters.keys() - inspect.signature(keras_cell).parameters.keys() - UNUSED
+    of_keras = {**inspect.signature(keras_cell).parameters, **KERAS_ARGUMENTS}
+    own = parameters.keys() - of_keras.keys() - UNUSED
     return any(config[name] != parameters[name].default for name in own)
 
 

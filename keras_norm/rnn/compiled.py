@@ -129,10 +129,11 @@ def run(
                 moving[slot.name].append(enough[:, None])
     constants: Tree = {"moving": moving, "dropout": recurrent_masks, **flags}
     before, _ = split_states(states, resets)
-    changes = cell.draw_changes(ops.shape(x)[:1], before, training)
+    time = ops.shape(x)[:1]
+    changes = cell.draw_changes(time, before, training)
     if drawn := list(filter(is_drawn, changes)):
         constants["changes"] = drawn
-    if kept := cell.draw_kept(ops.shape(x)[:1], before[0], training):
+    if kept := cell.draw_kept(time, before[0], training):
         constants["step"] = kept
     outputs, last, statistics = load_adapter().run(
         recurrence,

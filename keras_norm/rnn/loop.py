@@ -146,8 +146,9 @@ def run(
     weights, layers = _prepare(cell, dtype, steps, unmasked, training, center=center)
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
     before, _ = split_states(states, resets)
-    changes = cell.draw_changes(ops.shape(x)[:1], before, training)
-    kept = cell.draw_kept(ops.shape(x)[:1], before[0], training)
+    time = ops.shape(x)[:1]
+    changes = cell.draw_changes(time, before, training)
+    kept = cell.draw_kept(time, before[0], training)
     drawn = [*filter(is_drawn, changes), *kept.values()]
     batch_statistics: dict[str, Sequence[Tensor]] = {}
 

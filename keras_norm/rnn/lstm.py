@@ -212,7 +212,9 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         """Compute the gradients of a step; see `NormCell.backward_step`."""
         (i, f, g, o), (_, c), (dh, dc) = gates, new, d_states
         (y,) = activate(norm("state_norm", c), (CANDIDATE,))
-        dm, d_weights = projection_gradient(o * y, residuals, dh, weights, norm)
+        dm, d_weights = dh, {}
+        if projection.KERNEL in weights:
+            dm, d_weights = projection_gradient(o * y, residuals, dh, weights, norm)
         do = gate_gradient(GATE, o, dm * y)
         dc = dc + norm.backward("state_norm", c, gate_gradient(CANDIDATE, y, dm * o))
         if has_peepholes(weights):

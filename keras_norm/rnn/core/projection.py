@@ -31,7 +31,5 @@ def projection_gradient(
 
     Arguments as for `project_output`, with the list that it returned, and the gradient of h.
     """
-    if KERNEL not in weights:
-        return dh, {}
     da = norm.backward(SLOT, residuals[0], dh)
     return ops.matmul(da, ops.transpose(weights[KERNEL])), {KERNEL: (m, da)}
