@@ -96,6 +96,9 @@ class NormGRU(keras.layers.RNN):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
+        candidate_dropout: probability that a timestep of training sets a unit of n to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -143,6 +146,7 @@ class NormGRU(keras.layers.RNN):
     bias_constraint: keras.constraints.Constraint | None
     bias_initializer: keras.initializers.Initializer
     bias_regularizer: keras.regularizers.Regularizer | None
+    candidate_dropout: float
     compiled: bool | str
     dropout: float
     kernel_constraint: keras.constraints.Constraint | None
@@ -191,6 +195,7 @@ class NormGRU(keras.layers.RNN):
         use_cudnn: bool | str = "auto",
         *,
         unit_update_bias: bool = False,
+        candidate_dropout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -228,6 +233,16 @@ class NormLSTM(keras.layers.RNN):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
+        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
+        projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
+            P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
+            2014, arXiv 1402.1128). c has the size `units`.
+        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
+            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
+            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        cell_clip: None, or the largest absolute value of c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -259,7 +274,7 @@ class NormLSTM(keras.layers.RNN):
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or `normalize_carry` with a joint form.
+            unknown `norm_form`, `normalize_carry` with a joint form, or an option out of its range.
 
     Example:
         >>> NormLSTM(8, LayerNormalization())(np.zeros((2, 5, 3))).shape
@@ -273,6 +288,8 @@ class NormLSTM(keras.layers.RNN):
     bias_constraint: keras.constraints.Constraint | None
     bias_initializer: keras.initializers.Initializer
     bias_regularizer: keras.regularizers.Regularizer | None
+    candidate_dropout: float
+    cell_clip: float | None
     cell_zoneout: float
     compiled: bool | str
     dropout: float
@@ -283,6 +300,8 @@ class NormLSTM(keras.layers.RNN):
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     normalize_carry: bool
+    peepholes: bool
+    projection_units: int | None
     recurrent_activation: Callable[..., Tensor]
     recurrent_constraint: keras.constraints.Constraint | None
     recurrent_dropout: float
@@ -323,6 +342,10 @@ class NormLSTM(keras.layers.RNN):
         *,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
+        candidate_dropout: float = 0.0,
+        projection_units: int | None = None,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -880,6 +903,9 @@ class BatchNormGRU(NormGRU):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
+        candidate_dropout: probability that a timestep of training sets a unit of n to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -963,6 +989,7 @@ class BatchNormGRU(NormGRU):
         min_sequences: int = 8,
         count_leading_padding: bool = False,
         unit_update_bias: bool = False,
+        candidate_dropout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -1026,6 +1053,16 @@ class BatchNormLSTM(NormLSTM):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
+        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
+        projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
+            P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
+            2014, arXiv 1402.1128). c has the size `units`.
+        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
+            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
+            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        cell_clip: None, or the largest absolute value of c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1110,6 +1147,10 @@ class BatchNormLSTM(NormLSTM):
         count_leading_padding: bool = False,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
+        candidate_dropout: float = 0.0,
+        projection_units: int | None = None,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -1278,6 +1319,9 @@ class LayerNormGRU(NormGRU):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
+        candidate_dropout: probability that a timestep of training sets a unit of n to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1349,6 +1393,7 @@ class LayerNormGRU(NormGRU):
         *,
         epsilon: float = 1e-05,
         unit_update_bias: bool = False,
+        candidate_dropout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -1385,6 +1430,16 @@ class LayerNormLSTM(NormLSTM):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
+        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
+        projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
+            P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
+            2014, arXiv 1402.1128). c has the size `units`.
+        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
+            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
+            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        cell_clip: None, or the largest absolute value of c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1456,6 +1511,10 @@ class LayerNormLSTM(NormLSTM):
         epsilon: float = 1e-05,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
+        candidate_dropout: float = 0.0,
+        projection_units: int | None = None,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -1588,6 +1647,9 @@ class NormGRUCell(keras.layers.GRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
+        candidate_dropout: probability that a timestep of training sets a unit of n to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1620,6 +1682,7 @@ class NormGRUCell(keras.layers.GRUCell):
         in Keras, z and 1 - z are swapped.
     """
 
+    candidate_dropout: float
     learn_initial_state: bool
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
@@ -1647,6 +1710,7 @@ class NormGRUCell(keras.layers.GRUCell):
         seed: int | keras.random.SeedGenerator | None = None,
         *,
         unit_update_bias: bool = False,
+        candidate_dropout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -1684,6 +1748,16 @@ class NormLSTMCell(keras.layers.LSTMCell):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
+        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
+        projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
+            P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
+            2014, arXiv 1402.1128). c has the size `units`.
+        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
+            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
+            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        cell_clip: None, or the largest absolute value of c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1701,12 +1775,13 @@ class NormLSTMCell(keras.layers.LSTMCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, the peepholes of i, f and o, the
+        projection_kernel, then the weights of each slot.
 
     Raises:
         TypeError: `norm` is not a layer, or an argument is unknown, missing or repeated.
         ValueError: a slot that the cell does not have, a norm over an axis other than the last, an
-            unknown `norm_form`, or `normalize_carry` with a joint form.
+            unknown `norm_form`, `normalize_carry` with a joint form, or an option out of its range.
 
     Example:
         >>> cell = NormLSTMCell(8, norm=RMSNormalization())
@@ -1717,11 +1792,15 @@ class NormLSTMCell(keras.layers.LSTMCell):
         Ba, Kiros and Hinton, "Layer Normalization" (2016), arXiv 1607.06450, eq. 20-22.
     """
 
+    candidate_dropout: float
+    cell_clip: float | None
     cell_zoneout: float
     learn_initial_state: bool
     norm: keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
     norm_form: str
     normalize_carry: bool
+    peepholes: bool
+    projection_units: int | None
     zoneout: float
     def __init__(
         self,
@@ -1746,6 +1825,10 @@ class NormLSTMCell(keras.layers.LSTMCell):
         *,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
+        candidate_dropout: float = 0.0,
+        projection_units: int | None = None,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -1887,6 +1970,9 @@ class BatchNormGRUCell(NormGRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
+        candidate_dropout: probability that a timestep of training sets a unit of n to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1956,6 +2042,7 @@ class BatchNormGRUCell(NormGRUCell):
         min_sequences: int = 8,
         count_leading_padding: bool = False,
         unit_update_bias: bool = False,
+        candidate_dropout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -2018,6 +2105,16 @@ class BatchNormLSTMCell(NormLSTMCell):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
+        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
+        projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
+            P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
+            2014, arXiv 1402.1128). c has the size `units`.
+        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
+            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
+            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        cell_clip: None, or the largest absolute value of c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -2035,7 +2132,8 @@ class BatchNormLSTMCell(NormLSTMCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, the peepholes of i, f and o, the
+        projection_kernel, then the weights of each slot.
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
@@ -2089,6 +2187,10 @@ class BatchNormLSTMCell(NormLSTMCell):
         count_leading_padding: bool = False,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
+        candidate_dropout: float = 0.0,
+        projection_units: int | None = None,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -2239,6 +2341,9 @@ class LayerNormGRUCell(NormGRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
+        candidate_dropout: probability that a timestep of training sets a unit of n to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -2296,6 +2401,7 @@ class LayerNormGRUCell(NormGRUCell):
         *,
         epsilon: float = 1e-05,
         unit_update_bias: bool = False,
+        candidate_dropout: float = 0.0,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,
@@ -2331,6 +2437,16 @@ class LayerNormLSTMCell(NormLSTMCell):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
+        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
+            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
+            nothing that the state remembers.
+        projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
+            P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
+            2014, arXiv 1402.1128). c has the size `units`.
+        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
+            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
+            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        cell_clip: None, or the largest absolute value of c.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -2348,7 +2464,8 @@ class LayerNormLSTMCell(NormLSTMCell):
         training: whether to apply dropout and to use batch statistics.
 
     Weights:
-        kernel, recurrent_kernel, bias, the learned initial states, then the weights of each slot.
+        kernel, recurrent_kernel, bias, the learned initial states, the peepholes of i, f and o, the
+        projection_kernel, then the weights of each slot.
 
     Raises:
         TypeError: an argument is unknown, missing or repeated.
@@ -2389,6 +2506,10 @@ class LayerNormLSTMCell(NormLSTMCell):
         epsilon: float = 1e-05,
         normalize_carry: bool = False,
         cell_zoneout: float = 0.0,
+        candidate_dropout: float = 0.0,
+        projection_units: int | None = None,
+        peepholes: bool = False,
+        cell_clip: float | None = None,
         norm_form: str = "separate",
         zoneout: float = 0.0,
         learn_initial_state: bool = False,

@@ -85,7 +85,7 @@ def recurrence_of(
     of_gates = _group_gates(describe(joint, centers_both), cell)
     slots = kernel, recurrent, describe(inner, False), of_gates
     options = tuple(sorted(cell.step_options().items()))
-    return Recurrence(type(cell), *slots, cell.groups(), cell.zoneout_rates(), *masks, options)
+    return Recurrence(type(cell), *slots, cell.groups(), cell.zoneout_rates(), options, *masks)
 
 
 @align_sequences

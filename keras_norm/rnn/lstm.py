@@ -29,6 +29,7 @@ from keras_norm.rnn.core.recurrence import (
     CellWeights,
     StepGradients,
     StepResult,
+    WeightGradients,
     Weights,
 )
 from keras_norm.rnn.core.step_norms import StepNorms
@@ -212,7 +213,8 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         """Compute the gradients of a step; see `NormCell.backward_step`."""
         (i, f, g, o), (_, c), (dh, dc) = gates, new, d_states
         (y,) = activate(norm("state_norm", c), (CANDIDATE,))
-        dm, d_weights = dh, {}
+        d_weights: WeightGradients = {}
+        dm = dh
         if projection.KERNEL in weights:
             dm, d_weights = projection_gradient(o * y, residuals, dh, weights, norm)
         do = gate_gradient(GATE, o, dm * y)

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from keras_norm.rnn.core.recurrence import ApplyNorm, CellWeights
+from keras_norm.rnn.core.recurrence import ApplyNorm, CellWeights, WeightGradients
 from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.typing import Tensor, Tensors
 
@@ -26,7 +26,7 @@ def project_output(m: Tensor, weights: CellWeights, norm: ApplyNorm) -> tuple[Te
 
 def projection_gradient(
     m: Tensor, residuals: Tensors, dh: Tensor, weights: CellWeights, norm: StepNorms
-) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
+) -> tuple[Tensor, WeightGradients]:
     """Return the gradient of m, and that of P as the pair of the inputs and of the gradient of m P.
 
     Arguments as for `project_output`, with the list that it returned, and the gradient of h.

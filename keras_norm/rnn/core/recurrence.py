@@ -23,6 +23,9 @@ Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
 # Weights of a cell by name, beside its kernels and biases, and the options of its equation.
 CellWeights: TypeAlias = dict[str, Any]
 
+# Gradients of such weights by name: for each sample, or for a matrix W the pair (x, da) of a = x W.
+WeightGradients: TypeAlias = dict[str, Tensor | tuple[Tensor, Tensor]]
+
 
 class Weights(NamedTuple):
     """Weights that a cell uses in one timestep: kernel W, recurrent kernel U, and the biases.
@@ -79,7 +82,7 @@ class StepGradients(NamedTuple):
     x: Tensors
     u: Tensors
     states: list[Tensor | None]
-    weights: dict[str, Tensor | tuple[Tensor, Tensor]]
+    weights: WeightGradients
 
 
 class Norm(Protocol):
@@ -190,11 +193,11 @@ class Recurrence(NamedTuple):
         inner: slots inside the step, such as the norm of the cell state.
         joint: slots of the columns of x W + h U; empty in the separate form. In the joint form
             `kernel` and `recurrent` have no norms, and "bias" is added after the norms.
-        input_masks: number of dropout masks of x: 0, 1, or one for each gate.
-        recurrent_masks: number of dropout masks of h.
         groups: widths of the groups of h U that `forward_step` reads.
         zoneout: probability of each state that a unit keeps its value at a timestep.
         options: options of the cell's equation, as pairs (name, value).
+        input_masks: number of dropout masks of x: 0, 1, or one for each gate.
+        recurrent_masks: number of dropout masks of h.
     """
 
     cell: Any
@@ -204,9 +207,9 @@ class Recurrence(NamedTuple):
     joint: tuple[Slot, ...] = ()
     groups: tuple[int, ...] = ()
     zoneout: tuple[float, ...] = ()
+    options: tuple[tuple[str, Any], ...] = ()
     input_masks: int = 0
     recurrent_masks: int = 0
-    options: tuple[tuple[str, Any], ...] = ()
 
     @property
     def slots(self) -> tuple[Slot, ...]:

@@ -10,7 +10,7 @@ from keras import ops
 
 import keras_norm
 from keras_norm import NormLSTM, NormLSTMCell
-from keras_norm.rnn.core.recurrence import CANDIDATE, GATE, StepGradients, StepResult
+from keras_norm.cells import CANDIDATE, GATE, StepGradients, StepResult
 from tests.pages import block
 
 
@@ -110,7 +110,7 @@ _CELL = run_blocks(
     [
         '"""slstm.py: the sLSTM with normalization inside."""',
         "import keras_norm",
-        "from keras_norm.rnn.core.operations import gate_gradient",
+        "from keras_norm.cells import gate_gradient",
     ],
 )
 SLSTM, SLSTMCell = _CELL["SLSTM"], _CELL["SLSTMCell"]
