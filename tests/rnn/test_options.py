@@ -138,6 +138,14 @@ def test_options_with_every_way_of_running_are_equal_compiled_and_in_the_loop(no
     kinds.assert_compiled_equals_loop(make, kinds.cast(kinds.inputs()), (), kinds.MASK)
 
 
+def test_the_share_of_candidates_that_a_timestep_keeps_is_one_minus_the_rate():
+    cell = kinds.build(GRU, candidate_dropout=0.3, seed=3).cell
+    (kept,) = cell.draw_kept((100,), np.zeros((50, 1)), training=True).values()
+    assert kept.shape == (100, 50, UNITS)
+    assert abs(np.mean(kept) - 0.7) < 0.01
+    assert not np.array_equal(kept[0], kept[1])
+
+
 def test_rows_with_resets_equal_their_pieces():
     layer = kinds.build(LSTM, LAYER_NORM, projection_units=3, peepholes=True, cell_clip=0.6)
     x = kinds.cast(kinds.inputs())
