@@ -169,6 +169,14 @@ def test_unsupported_layers_run_the_loop_and_compiled_true_raises(ran, cls, opti
         )
 
 
+@pytest.mark.parametrize("method", compiled_path.STEP_METHODS)
+def test_a_subclass_that_overrides_a_method_of_the_step_runs_the_loop(method):
+    base = keras_norm.NormLSTMCell
+    cell = type("Mine", (base,), {method: getattr(base, method)})(3)
+    cell.build((None, 2))
+    assert compiled_path.recurrence_of(cell, True, ([], [])) is None
+
+
 def test_a_subclass_without_an_override_runs_the_compiled_path(ran):
     layer_of(SameGRU)(draw(), training=True)
     assert ran == [COMPILED]

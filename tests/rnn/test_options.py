@@ -146,6 +146,13 @@ def test_the_share_of_candidates_that_a_timestep_keeps_is_one_minus_the_rate():
     assert not np.array_equal(kept[0], kept[1])
 
 
+def test_the_regularizer_and_the_constraint_of_the_kernel_are_of_the_projection_too():
+    options = {"kernel_regularizer": "l2", "kernel_constraint": "non_neg"}
+    layer = kinds.build(LSTM, projection_units=3, **options)
+    assert len(layer.losses) == 2
+    assert layer.cell.projection_kernel.constraint is not None
+
+
 def test_rows_with_resets_equal_their_pieces():
     layer = kinds.build(LSTM, LAYER_NORM, projection_units=3, peepholes=True, cell_clip=0.6)
     x = kinds.cast(kinds.inputs())
