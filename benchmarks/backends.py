@@ -1,15 +1,16 @@
 """Measure recurrent layers beside Keras' LSTM and GRU on the JAX or the PyTorch backend.
 
-Usage: KERAS_BACKEND=torch python -m benchmarks.backends [ROUNDS]
+    KERAS_BACKEND=torch python -m benchmarks.backends
 
 The program writes benchmarks/results_BACKEND.json and prints a table of docs/guides/benchmarks.md.
+With `--layers` it measures some layers beside Keras', and writes build/benchmark/BACKEND.json.
 """
 
+import argparse
 import importlib
 import importlib.metadata
 import pathlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -26,6 +27,7 @@ from benchmarks.settings import (
     LN_GRU,
     LN_LSTM,
     NO_NORM,
+    OPTIONS,
     PREDICT,
     REFERENCES,
     TRAINING,
@@ -41,7 +43,7 @@ SHAPES = (
     Shape(100, 50, 16, 72),
     Shape(20, 40, 100, 96),
 )
-OURS = (LN_LSTM, LN_GRU, BN_LSTM, NO_NORM)
+OURS = (LN_LSTM, LN_GRU, BN_LSTM, NO_NORM, *OPTIONS)
 NOTE = (
     "Time divided by the time of the Keras layer on the same backend (GRUs: keras.layers.GRU), as "
     "the median of rounds that run all layers in turn. A training step computes the gradients of "
@@ -50,20 +52,20 @@ NOTE = (
 )
 
 
-def measure_backend(rounds: int) -> Results:
-    """Measure all layers, in training and by predict, at every shape."""
+def measure_backend(rounds: int, layers: Sequence[str] = OURS) -> Results:
+    """Measure layers, in training and by predict, at every shape."""
     backend = keras.backend.backend()
     found = results.begin({"rounds": rounds, "backend": backend})
     found.machine[backend] = importlib.metadata.version(backend)
     for step in (training_step, predict_step):
         step(KERAS_LSTM, Shape(2, 2, 2, 2))()  # the first call of a process sets the backend up
-    return found.with_suite("backend", _measurements(rounds))
+    return found.with_suite("backend", _measurements(rounds, layers))
 
 
-def _measurements(rounds: int) -> Iterator[Measurement]:
+def _measurements(rounds: int, layers: Sequence[str]) -> Iterator[Measurement]:
     for mode, step in ((TRAINING, training_step), (PREDICT, predict_step)):
         for shape in SHAPES:
-            names = (*OURS, KERAS_LSTM, KERAS_GRU)
+            names = (*layers, KERAS_LSTM, KERAS_GRU)
             variants = {name: Variant(step(name, shape)) for name in names}
             yield Measurement.of("backend", mode, shape, measure(variants, rounds))
             keras.backend.clear_session()
@@ -80,7 +82,7 @@ def training_step(name: str, shape: Shape, **options: Any) -> Callable[[], objec
     layer = recurrent_layer(name, shape, **options)
     layer.build((shape.batch, shape.time, shape.inputs))
     x = _normal(shape.batch, shape.time, shape.inputs)
-    dy = _normal(shape.batch, shape.time, shape.units).astype(layer.compute_dtype)
+    dy = _normal(*layer.compute_output_shape(x.shape)).astype(layer.compute_dtype)
     if keras.backend.backend() == "torch":
         torch: Any = importlib.import_module("torch")
         x, dy = torch.tensor(x, requires_grad=True), torch.tensor(dy)
@@ -135,7 +137,8 @@ def table(found: Results) -> Table:
     """Create the table of the ratios in training, with the mean ratio at inference."""
 
     def ratios(mode: str, name: str) -> list[float]:
-        return found.ratios("backend", mode, name, REFERENCES[COMPARED[name]])
+        reference = COMPARED[OPTIONS.get(name, name)]
+        return found.ratios("backend", mode, name, REFERENCES[reference])
 
     rows = tuple(
         (
@@ -144,6 +147,7 @@ def table(found: Results) -> Table:
             f"{geometric_mean(ratios(PREDICT, name)):.2f}",
         )
         for name in OURS
+        if ratios(TRAINING, name)
     )
     columns = ("(B, T, D, H)", *(str(tuple(shape)) for shape in SHAPES), "inference, mean")
     return Table(f"Layers on {found.settings['backend']}", columns, rows, NOTE)
@@ -154,9 +158,14 @@ def _normal(*shape: int) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    found = measure_backend(int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.backends")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="number of rounds")
+    parser.add_argument("--layers", nargs="+", choices=OURS, default=OURS, help="default: all")
+    arguments = parser.parse_args()
+    found = measure_backend(arguments.rounds, arguments.layers)
     backend = found.settings["backend"]
-    found.save(pathlib.Path(f"benchmarks/results_{backend}.json"))
+    folder = "benchmarks/results_" if tuple(arguments.layers) == OURS else "build/benchmark/"
+    found.save(pathlib.Path(f"{folder}{backend}.json"))
     machine = {**found.machine, "backend": f"{backend} {found.machine[backend]}"}
     print(results.describe(machine), machine["backend"], found.settings["date"], sep="; ")
     print(report.markdown_rows(table(found)), NOTE, sep="\n\n")

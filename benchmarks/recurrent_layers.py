@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 
 import keras_norm
 from benchmarks import settings
@@ -57,11 +58,55 @@ class LayerNormCell(keras.layers.Layer):
         return h, [h, c]
 
 
+@keras.saving.register_keras_serializable(package="benchmarks")
+class PackedRows(keras.layers.Layer):
+    """Run a recurrent layer on rows of packed sequences: some timesteps begin a new sequence.
+
+    The mean length of a sequence is `MEAN_LENGTH`, and all rows have equal lengths. The resets are
+    a variable, so a compiler cannot treat them as constants.
+
+    Args:
+        layer: the recurrent layer.
+        **kwargs: arguments of `keras.layers.Layer`.
+    """
+
+    MEAN_LENGTH = 20
+
+    def __init__(self, layer: keras.layers.RNN, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.layer = layer
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Build the recurrent layer, and draw the resets of inputs (batch, time, features)."""
+        self.layer.build(input_shape)
+        begins = np.random.default_rng(0).random((1, input_shape[1])) < 1 / self.MEAN_LENGTH
+        self.resets = self.add_weight(shape=begins.shape, dtype="bool", trainable=False)
+        self.resets.assign(begins)
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        """Run the recurrent layer with the resets."""
+        return self.layer(x, resets=self.resets, training=training)
+
+    def compute_output_shape(self, input_shape: tuple[int, ...]) -> Any:
+        """Return the output shape of the recurrent layer."""
+        return self.layer.compute_output_shape(input_shape)
+
+
 RECURRENT: dict[str, Callable[..., keras.layers.Layer]] = {
     settings.LN_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(s.units, **k),
     settings.UNCOMPILED: lambda s, **k: keras_norm.LayerNormLSTM(s.units, compiled=False, **k),
     settings.LN_GRU: lambda s, **k: keras_norm.LayerNormGRU(s.units, **k),
     settings.JOINT_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(s.units, norm_form="joint", **k),
+    settings.JOINT_ALL_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(
+        s.units, norm_form="joint_all", **k
+    ),
+    settings.JOINT_ALL_GRU: lambda s, **k: keras_norm.LayerNormGRU(
+        s.units, norm_form="joint_all", **k
+    ),
+    settings.PACKED_LSTM: lambda s, **k: PackedRows(keras_norm.LayerNormLSTM(s.units, **k)),
+    settings.PROJECTED_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(
+        s.units, projection_units=s.units // 2, **k
+    ),
     settings.BN_LSTM: lambda s, **k: keras_norm.BatchNormLSTM(s.units, max_timesteps=s.time, **k),
     settings.RMS_LSTM: lambda s, **k: keras_norm.NormLSTM(
         s.units, norm=keras_norm.RMSNormalization(), **k

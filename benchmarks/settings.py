@@ -51,7 +51,9 @@ TRIAL, SAME_SIZE, KEPT = "time per trial", "time per trial, same size", "memory 
 
 LN_LSTM, LN_GRU, BN_LSTM = "LN-LSTM", "LN-GRU", "BN-LSTM"
 RMS_LSTM, NO_NORM = "RMS-LSTM", "norm=None"
-JOINT_LSTM = "LN-LSTM, joint form"
+JOINT_LSTM, JOINT_ALL_LSTM = "LN-LSTM, joint form", "LN-LSTM, joint_all form"
+JOINT_ALL_GRU = "LN-GRU, joint_all form"
+PACKED_LSTM, PROJECTED_LSTM = "LN-LSTM, packed rows", "LN-LSTM, projection"
 OURS = (LN_LSTM, LN_GRU, BN_LSTM, RMS_LSTM, NO_NORM)
 KERAS_LSTM, KERAS_JIT, KERAS_GRU = "keras LSTM", "keras LSTM, jit", "keras GRU"
 KERAS_STATIC, KERAS_NO_CUDNN = "keras LSTM, static", "keras LSTM, no cuDNN"
@@ -73,11 +75,21 @@ REFERENCES = {
     GRU: (KERAS_GRU,),
     CELL: (RNN_CELL,),
     PRODUCTS: tuple(PRODUCT_VARIANTS),
+    LN_LSTM: (LN_LSTM,),
+    LN_GRU: (LN_GRU,),
 }
 
 # Layers in the tables, each with the Keras layer that it is compared with.
 COMPARED = {LN_LSTM: LSTM, LN_GRU: GRU, BN_LSTM: LSTM, NO_NORM: LSTM, RNN_CELL: LSTM}
 CHOICES = (*COMPARED, KERAS_LSTM, KERAS_GRU)
+
+# Layers with an option, each with the layer without the option.
+OPTIONS = {
+    JOINT_LSTM: LN_LSTM,
+    JOINT_ALL_LSTM: LN_LSTM,
+    JOINT_ALL_GRU: LN_GRU,
+    PACKED_LSTM: LN_LSTM,
+}
 
 # Normalization layers, each with the Keras layer that it is compared with.
 KERAS_LAYERS = {
@@ -127,6 +139,12 @@ TARGETS = (
     Target("memory kept per trial", "search", KEPT, LN_LSTM, LSTM, 1.50),
     Target("eager training step", "eager", TRAINING, LN_LSTM, LSTM, 1.50),
     Target("eager call", "eager", INFERENCE, LN_LSTM, LSTM, 1.50),
+    Target("training step", "options", TRAINING, JOINT_LSTM, LN_LSTM, 1.10, 1.10),
+    Target("training step", "options", TRAINING, JOINT_ALL_LSTM, LN_LSTM, 1.10, 1.10),
+    Target("training step", "options", TRAINING, JOINT_ALL_GRU, LN_GRU, 1.10, 1.10),
+    Target("inference step", "options", INFERENCE, JOINT_LSTM, LN_LSTM, 1.00),
+    Target("inference step", "options", INFERENCE, JOINT_ALL_LSTM, LN_LSTM, 1.00),
+    Target("inference step", "options", INFERENCE, JOINT_ALL_GRU, LN_GRU, 1.00),
 )
 
 SUITES = (
@@ -141,6 +159,7 @@ SUITES = (
     "tflite",
     "memory",
     "search",
+    "options",
 )
 
 

@@ -46,6 +46,16 @@ def _feasible(name: str, shape: Shape) -> bool:
     )
 
 
+def options(config: Settings) -> Iterator[Measurement]:
+    """Measure steps of layers with an option, and of the layers without it."""
+    names = dict.fromkeys((*settings.OPTIONS, *settings.OPTIONS.values()))
+    for mode in (TRAINING, INFERENCE):
+        for shape in config.shapes:
+            variants = {name: models.recurrent_step(name, shape, mode) for name in names}
+            yield Measurement.of("options", mode, shape, measure(variants, config.rounds))
+            keras.backend.clear_session()
+
+
 def growth(config: Settings) -> Iterator[Measurement]:
     """Measure LN-LSTM and Keras' LSTM at growing lengths, all lengths in turn."""
     for mode in (TRAINING, INFERENCE):
@@ -104,4 +114,5 @@ RUN: dict[str, Callable[[Settings], Iterator[Measurement]]] = {
     "tflite": tflite.latency,
     "memory": memory.peaks,
     "search": search.trials,
+    "options": options,
 }

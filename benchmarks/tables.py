@@ -17,7 +17,7 @@ from benchmarks.settings import (
     TRAINING,
 )
 from benchmarks.timing import Spread, growth_exponent, linear_fit
-from benchmarks.use_cases import relative_time, use_cases
+from benchmarks.use_cases import RelativeTime, relative_time, use_cases
 
 Row = tuple[str, ...]
 
@@ -58,6 +58,7 @@ def terminal_tables(results: Results) -> Iterator[Table]:
     yield predicts(results)
     yield served(results)
     yield eager(results)
+    yield options(results)
     yield growth(results)
     yield layers(results)
     yield tflite(results)
@@ -66,8 +67,9 @@ def terminal_tables(results: Results) -> Iterator[Table]:
 
 
 def markdown_tables(results: Results) -> Iterator[Table]:
-    """Yield the table of docs/guides/benchmarks.md; the terminal shows the other tables too."""
+    """Yield the tables of docs/guides/benchmarks.md; the terminal shows the other tables too."""
     yield common_uses(results)
+    yield options(results)
 
 
 def common_uses(results: Results) -> Table:
@@ -136,6 +138,18 @@ def served(results: Results) -> Table:
 def eager(results: Results) -> Table:
     """Create the table of eager steps."""
     return Table("Eager steps", COMPARED_COLUMNS, _by_mode(results, "eager"))
+
+
+def options(results: Results) -> Table:
+    """Create the table of layers with an option, relative to the layers without it."""
+    rows: list[Row] = []
+    for name, plain in settings.OPTIONS.items():
+        ratios = [results.ratios("options", mode, name, (plain,)) for mode in (TRAINING, INFERENCE)]
+        if all(ratios):
+            rows.append((name, plain, *(str(RelativeTime.of(of_mode)) for of_mode in ratios)))
+    note = "Packed rows: sequences of 20 timesteps on average, with resets."
+    columns = ("", "divided by", "training step", "inference step")
+    return Table("Options", columns, tuple(rows), note)
 
 
 def growth(results: Results) -> Table:

@@ -1,6 +1,6 @@
 """Common uses of the layers, and their time relative to Keras' layers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchmarks import settings
@@ -23,6 +23,11 @@ class RelativeTime(NamedTuple):
 
     mean: float
     worst: float
+
+    @classmethod
+    def of(cls, ratios: Sequence[float]) -> "RelativeTime":
+        """Create the relative time from the ratio of each measurement."""
+        return cls(geometric_mean(ratios), max(ratios))
 
     def __str__(self) -> str:
         mean, worst = f"{self.mean:.2f}", f"{self.worst:.2f}"
@@ -53,4 +58,4 @@ def use_cases(results: Results) -> Iterator[UseCase]:
 def relative_time(results: Results, use: UseCase, name: str) -> RelativeTime | None:
     """Compare a layer with its Keras layer; return None if the layer was not measured."""
     ratios = results.ratios(use.suite, use.mode, name, REFERENCES[COMPARED[name]])
-    return RelativeTime(geometric_mean(ratios), max(ratios)) if ratios else None
+    return RelativeTime.of(ratios) if ratios else None

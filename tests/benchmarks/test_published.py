@@ -31,7 +31,11 @@ def rows(text):
 
 def test_the_page_has_the_tables_of_the_committed_results(published):
     torch = Results.load(ROOT / "benchmarks" / "results_torch.json")
-    tables = report.markdown(published), report.markdown_rows(backends.table(torch))
+    options = map(Results.load, ROOT.glob("benchmarks/results_options.json"))
+    tables = [
+        *map(report.markdown, (published, *options)),
+        report.markdown_rows(backends.table(torch)),
+    ]
     written = rows(PAGE.read_text())
     for text in tables:
         assert len(rows(text)) > 4

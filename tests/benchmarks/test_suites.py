@@ -53,6 +53,7 @@ LAYERS = (*settings.KERAS_LAYERS, *(f"keras {name}" for name in settings.KERAS_L
         ("growth", OURS_AND_KERAS),
         ("eager", KERAS),
         ("layers", LAYERS),
+        ("options", (*settings.OPTIONS, *settings.OPTIONS.values())),
     ],
 )
 def test_a_suite_times_every_variant_in_every_round(suite, variants):
