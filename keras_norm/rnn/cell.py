@@ -11,7 +11,6 @@ from keras.activations import sigmoid, tanh
 from keras_norm.layers.arguments import DeclaredArguments
 from keras_norm.layers.inputs import is_int
 from keras_norm.rnn.candidate_normal import CandidateNormal
-from keras_norm.rnn.core.candidate_dropout import CANDIDATE_DROPOUT
 from keras_norm.rnn.core.operations import Zero, project, side_by_side, split_columns
 from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
@@ -127,8 +126,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
 
     def step_options(self) -> dict[str, Any]:
         """Return the options that `forward_step` and `backward_step` read, hashable, by name."""
-        rate = self.candidate_dropout
-        return {CANDIDATE_DROPOUT: rate} if rate else {}
+        return {}
 
     def read_by_step(self, weights: Weights) -> CellWeights:
         """Return what `forward_step` reads by name: further weights, options and masks."""
@@ -280,8 +278,8 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
 
         input_masks, recurrent_masks = self.dropout_masks(inputs, given[0], training)
         weights = self.step_weights()
-        kept = self.draw_kept((), inputs, training)
-        weights = weights._replace(cell={**weights.cell, **kept})
+        masks = self.draw_step_masks(ops.shape(inputs)[:1], inputs.dtype, training)
+        weights = weights._replace(cell={**weights.cell, **masks})
         with statistics_of_cell(self, training):
             x = self.project_inputs(weights, inputs, input_masks, norm)
             new = self.step(weights, x, given, recurrent_masks, self.by_gate(norm))

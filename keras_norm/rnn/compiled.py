@@ -85,7 +85,11 @@ def recurrence_of(
     of_gates = _group_gates(describe(joint, centers_both), cell)
     slots = kernel, recurrent, describe(inner, False), of_gates
     options = tuple(sorted(cell.step_options().items()))
-    return Recurrence(type(cell), *slots, cell.groups(), cell.zoneout_rates(), options, *masks)
+    zoneout: tuple[float, ...] = cell.zoneout_rates()
+    if training:
+        # The changes are drawn outside of the recurrence, so one program serves all rates.
+        zoneout = tuple(rate > 0 for rate in zoneout)
+    return Recurrence(type(cell), *slots, cell.groups(), zoneout, options, *masks)
 
 
 @align_sequences
@@ -129,12 +133,12 @@ def run(
                 moving[slot.name].append(enough[:, None])
     constants: Tree = {"moving": moving, "dropout": recurrent_masks, **flags}
     before, _ = split_states(states, resets)
-    time = ops.shape(x)[:1]
-    changes = cell.draw_changes(time, before, training)
+    sizes = ops.shape(x)[:2]
+    changes = cell.draw_changes(sizes[:1], before, training)
     if drawn := list(filter(is_drawn, changes)):
         constants["changes"] = drawn
-    if kept := cell.draw_kept(time, before[0], training):
-        constants["step"] = kept
+    if masks := cell.draw_step_masks(sizes, dtype, training):
+        constants["step"] = masks
     outputs, last, statistics = load_adapter().run(
         recurrence,
         xs,

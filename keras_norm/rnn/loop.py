@@ -146,10 +146,10 @@ def run(
     weights, layers = _prepare(cell, dtype, steps, unmasked, training, center=center)
     input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
     before, _ = split_states(states, resets)
-    time = ops.shape(x)[:1]
-    changes = cell.draw_changes(time, before, training)
-    kept = cell.draw_kept(time, before[0], training)
-    drawn = [*filter(is_drawn, changes), *kept.values()]
+    sizes = ops.shape(x)[:2]
+    changes = cell.draw_changes(sizes[:1], before, training)
+    masks = cell.draw_step_masks(sizes, dtype, training)
+    drawn = [*filter(is_drawn, changes), *masks.values()]
     batch_statistics: dict[str, Sequence[Tensor]] = {}
 
     def norm_all(slot: str, x: Tensor) -> Tensor:
@@ -172,7 +172,7 @@ def run(
         states = reset_states(states, reset_now, after_reset)
         now = {slot: [next(remaining) for _ in layers[slot].rows] for slot in looped}
         changes_now = [next(remaining) if is_drawn(change) else change for change in changes]
-        of_step = {**weights.cell, **{name: next(remaining) for name in kept}}
+        of_step = {**weights.cell, **{name: next(remaining) for name in masks}}
         latest = {slot: [next(carried) for _ in first] for slot, first in first_latest.items()}
         batch: dict[str, Sequence[Tensor]] = {}
 

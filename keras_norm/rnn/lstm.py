@@ -177,8 +177,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
 
     def step_options(self) -> dict[str, Any]:
         """Return the options that `forward_step` reads; see `NormCell.step_options`."""
-        clip = {} if self.cell_clip is None else {CELL_CLIP: self.cell_clip}
-        return {**super().step_options(), **clip}
+        return {} if self.cell_clip is None else {CELL_CLIP: self.cell_clip}
 
     @staticmethod
     def forward_step(

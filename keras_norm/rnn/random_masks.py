@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from keras_norm.rnn.core.candidate_dropout import KEPT
+from keras_norm.rnn.core.candidate_dropout import CANDIDATE_MASK
 from keras_norm.rnn.core.zoneout import Changes, draw_changes
 from keras_norm.typing import Tensor, TensorLike, Tensors
 
@@ -58,19 +58,21 @@ class RandomMasks(keras.Layer):
         shapes = [(*time, *ops.shape(state)) for state in states]
         return draw_changes(rates, shapes, training, self.seed_generator)
 
-    def draw_kept(
-        self, time: Sequence[TensorLike], like: Tensor, training: bool
+    def draw_step_masks(
+        self, sizes: Sequence[TensorLike], dtype: str, training: bool
     ) -> dict[str, Tensor]:
-        """Draw which units of the candidate each timestep keeps, bool (*time, batch, units).
+        """Draw what `forward_step` reads by name at each timestep: the masks of the candidate.
 
         Args:
-            time: the number of timesteps, or nothing for one timestep.
-            like: a tensor (batch, ...).
-            training: whether to draw numbers. The result is empty at inference, and without
-                `candidate_dropout`.
+            sizes: (time, batch), or (batch,) for one timestep.
+            dtype: dtype of the masks.
+            training: whether to draw masks. At inference the result is empty.
+
+        Returns:
+            The mask (*sizes, units) if the cell has `candidate_dropout`.
         """
-        if not (training and self.candidate_dropout):
+        rate = self.candidate_dropout
+        if not (training and rate):
             return {}
-        shape = (*time, ops.shape(like)[0], self.units)
-        uniform = keras.random.uniform(shape, seed=self.seed_generator)
-        return {KEPT: uniform >= self.candidate_dropout}
+        uniform = keras.random.uniform((*sizes, self.units), seed=self.seed_generator)
+        return {CANDIDATE_MASK: ops.cast(uniform >= rate, dtype) * (1.0 / (1.0 - rate))}

@@ -36,8 +36,9 @@ def fix_random_masks(layer, training):
     """Give a layer fixed random masks in training, and return the options of the oracle."""
     options, to_tensor = {}, keras.ops.convert_to_tensor
     if training and layer.cell.candidate_dropout:
-        layer.cell.draw_kept = lambda *_: {"kept_candidates": to_tensor(KEPT)}
         options["candidate"] = KEPT / (1.0 - RATE)
+        masks = {"candidate_mask": to_tensor(options["candidate"])}
+        layer.cell.draw_step_masks = lambda *_: masks
     if getattr(layer.cell, "cell_zoneout", 0.0):
         share = CHANGES if training else 1 - layer.cell.cell_zoneout
         options["changes"] = [np.ones(TIME), np.broadcast_to(share, (TIME, BATCH, UNITS))]
@@ -140,9 +141,11 @@ def test_options_with_every_way_of_running_are_equal_compiled_and_in_the_loop(no
 
 def test_the_share_of_candidates_that_a_timestep_keeps_is_one_minus_the_rate():
     cell = kinds.build(GRU, candidate_dropout=0.3, seed=3).cell
-    (kept,) = cell.draw_kept((100,), np.zeros((50, 1)), training=True).values()
-    assert kept.shape == (100, 50, UNITS)
-    assert abs(np.mean(kept) - 0.7) < 0.01
+    (mask,) = cell.draw_step_masks((100, 50), "float64", training=True).values()
+    kept = np.isclose(mask, 1 / 0.7, rtol=1e-6)
+    assert mask.shape == (100, 50, UNITS)
+    assert (kept | (mask.numpy() == 0.0)).all()
+    assert abs(kept.mean() - 0.7) < 0.01
     assert not np.array_equal(kept[0], kept[1])
 
 
@@ -151,6 +154,14 @@ def test_the_regularizer_and_the_constraint_of_the_kernel_are_of_the_projection_
     layer = kinds.build(LSTM, projection_units=3, **options)
     assert len(layer.losses) == 2
     assert layer.cell.projection_kernel.constraint is not None
+
+
+def test_all_rates_train_with_one_program():
+    names = ("zoneout", "cell_zoneout", "candidate_dropout")
+    of_rates = {
+        kinds.recurrence(kinds.build(LSTM, **dict.fromkeys(names, rate))) for rate in (0.1, 0.3)
+    }
+    assert len(of_rates) == 1
 
 
 def test_rows_with_resets_equal_their_pieces():

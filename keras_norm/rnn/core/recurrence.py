@@ -194,7 +194,8 @@ class Recurrence(NamedTuple):
         joint: slots of the columns of x W + h U; empty in the separate form. In the joint form
             `kernel` and `recurrent` have no norms, and "bias" is added after the norms.
         groups: widths of the groups of h U that `forward_step` reads.
-        zoneout: probability of each state that a unit keeps its value at a timestep.
+        zoneout: probability of each state that a unit keeps its value at a timestep; in training
+            whether it has zoneout.
         options: options of the cell's equation, as pairs (name, value).
         input_masks: number of dropout masks of x: 0, 1, or one for each gate.
         recurrent_masks: number of dropout masks of h.
