@@ -38,6 +38,9 @@ WITHOUT_XLA = (
     "tests.conversion",
     "tests.experiments",
     "tests.recalibration",
+    "tests.test_existing_files",
+    "tests.test_packed_sequences",
+    "tests.test_statistics_plot",
 )
 
 # Folders whose tests `make test` leaves out, as it leaves out each test with the marker "slow".

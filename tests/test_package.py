@@ -51,6 +51,7 @@ def test_every_folder_of_the_sources_is_an_installed_package():
     assert set(project["tool"]["setuptools"]["packages"]) == names
 
 
+@pytest.mark.slow
 def test_export_is_imported_at_its_first_use_from_the_sources_in_the_working_directory():
     """It needs no optional package. A later version of Keras gives one warning.
 

@@ -54,6 +54,7 @@ def test_the_package_contains_the_stubs():
     assert (PATH.parent / "py.typed").exists()
 
 
+@pytest.mark.slow
 def test_a_type_checker_knows_every_argument(tmp_path):
     package = tmp_path / "keras_norm"
     package.mkdir()

@@ -26,11 +26,12 @@ def model_file(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status", "said", "abandoned"),
     [
-        pytest.param(signal.SIGTERM, 130, ["keras-norm: interrupted"], 0, id="SIGTERM"),
-        pytest.param(signal.SIGKILL, -9, [], 1, id="SIGKILL", marks=pytest.mark.slow),
+        (signal.SIGTERM, 130, ["keras-norm: interrupted"], 0),
+        (signal.SIGKILL, -9, [], 1),
     ],
 )
 def test_an_interrupted_export_leaves_no_version_and_keeps_the_old_one(

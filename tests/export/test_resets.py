@@ -23,7 +23,7 @@ def model():
     tokens = keras.Input((None,), dtype="int32", name="tokens")
     resets = keras.Input((None,), dtype="bool", name="resets")
     y = keras.layers.Embedding(9, 4, mask_zero=True)(tokens)
-    layer = keras_norm.BatchNormGRU(5, max_timesteps=4, return_sequences=True)
+    layer = keras_norm.BatchNormSimpleRNN(5, max_timesteps=4, return_sequences=True)
     model = keras.Model([tokens, resets], layer(y, resets=resets))
     kinds.randomize(layer)
     kinds.randomize_statistics(layer)

@@ -45,6 +45,7 @@ def test_a_tflite_file_cannot_call_an_op_of_tensorflow_that_writes_a_file(tmp_pa
     assert not (tmp_path / "written").exists()
 
 
+@pytest.mark.slow
 def test_the_command_and_its_workers_import_no_module_of_the_working_directory(
     dense_files, tmp_path
 ):
