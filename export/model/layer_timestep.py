@@ -1,8 +1,17 @@
-"""Run the recurrent layers of a model for one timestep, from given states."""
+"""Run the recurrent layers of a model for one timestep, from given states.
 
-from collections.abc import Iterable, Mapping
+::
+
+    s_t = state_t - initial state        s_-1 = 0
+
+The caller passes and receives s, so that every stream begins with zeros, whatever the initial
+states of the layer are.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 
 import keras
+import numpy as np
 from keras import ops
 from keras.backend import standardize_dtype
 
@@ -23,7 +32,7 @@ from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.rnn.timestep_counter import advance_counter, read_counter
 from keras_norm.substitution import Function
-from keras_norm.typing import Nest, Tensor
+from keras_norm.typing import Nest, Tensor, Tensors
 
 # Names of the states of Keras' cells, by class. The cells of keras_norm are subclasses of these
 # classes, so their states get these names too.
@@ -37,6 +46,9 @@ STATE_NAMES = {
 class LayerTimestep:
     """Run a recurrent layer for one timestep.
 
+    A state whose initial value is learned or is not zero is an input and an output minus its
+    initial value.
+
     Args:
         name: unique name of the layer.
         layer: the recurrent layer.
@@ -49,8 +61,9 @@ class LayerTimestep:
         name: unique name of the layer.
         layer: the layer.
         states: the states by unique name, each (batch, size).
-        hidden_states: names of the states that the cell multiplies with a kernel: "h" of a known
-            cell, and all states of any other cell.
+        hidden_states: names of the states that begin with zeros, and that the cell multiplies with
+            a kernel: "h" of a known cell, and all states of any other cell. Empty for a joint form,
+            whose norms take the product U h only together with W x.
     """
 
     def __init__(self, name: str, layer: keras.layers.RNN, taken: Iterable[str] = ()) -> None:
@@ -60,15 +73,28 @@ class LayerTimestep:
                 f'layer "{name}" ({type(layer).__name__}) overrides `inner_loop`, so it cannot run '
                 "timestep by timestep. Use a layer of Keras or of keras_norm"
             )
-        self._zeros = self._initial_states()
-        zeros = keras.tree.flatten(self._zeros)
-        own, is_known = _state_names(layer, len(zeros))
+        self._structure = self._initial_states()
+        initial = keras.tree.flatten(self._structure)
+        if not all(np.isfinite(to_numpy(x)).all() for x in initial):
+            raise StreamingError(
+                f'layer "{name}" has initial states that are not finite, but a single-step model '
+                "takes and returns the differences from the initial states"
+            )
+        own, is_known = _state_names(layer, len(initial))
         names = signature.unique([f"{name}_{state}" for state in own], taken)
         self.states = {
             state: TensorSpec(state, (None, *x.shape[1:]), standardize_dtype(x.dtype))
-            for state, x in zip(names, zeros, strict=True)
+            for state, x in zip(names, initial, strict=True)
         }
-        self.hidden_states = names[:1] if is_known else names
+        self._is_zero = [
+            k >= _count_learned(cell) and not to_numpy(x).any()
+            for cell, part in self._by_cell(self._structure)
+            for k, x in enumerate(part)
+        ]
+        is_joint = isinstance(layer.cell, NormCell) and layer.cell.joint_slots()
+        multiplied = [] if is_joint else names[:1] if is_known else names
+        hidden = zip(multiplied, self._is_zero, strict=False)
+        self.hidden_states = [state for state, is_zero in hidden if is_zero]
         # Create the replacement layer here: it has variables, and a graph cannot create variables.
         self._replacement = replacement_layer(layer)
 
@@ -81,13 +107,14 @@ class LayerTimestep:
         `after`.
         """
         name, has_initial_state = self.name, True
-        own = [ops.cast(states[state], spec.dtype) for state, spec in self.states.items()]
-        before = keras.tree.pack_sequence_as(self._zeros, own)
+        given = [ops.cast(states[state], spec.dtype) for state, spec in self.states.items()]
+        structure = self._structure if all(self._is_zero) else self._initial_states()
+        initial = keras.tree.flatten(structure)
 
         def get_initial_state(batch_size: int | Tensor) -> Nest:
             nonlocal has_initial_state
             has_initial_state = False
-            return before
+            return self._pack(given)
 
         def inner_loop(
             sequences: Tensor, initial_state: Nest, mask: Nest, training: bool = False
@@ -107,15 +134,17 @@ class LayerTimestep:
                 raise StreamingError(
                     f'layer "{name}" is called twice, so two calls would share its states'
                 )
-            old = before
+            old = given
             if isinstance(mask, MaskWithResets):
                 resets, mask = ops.cast(mask.resets, "bool"), mask.mask
-                # The states before the first timestep are zeros: see `_initial_states`.
-                old = [where_unmasked(resets, ops.zeros_like(state), state) for state in before]
-            output, states = self._run_cell(sequences, old, center_kernels)
+                old = [where_unmasked(resets, ops.zeros_like(s), s) for s in given]
+            before = self._shift(ops.add, old, initial)
+            output, states = self._run_cell(sequences, self._pack(before), center_kernels)
+            new = self._shift(ops.subtract, keras.tree.flatten(states), initial)
             if mask is not None:
-                output, states = self._apply_mask(mask, output, states, old)
-            after.update(zip(self.states, keras.tree.flatten(states), strict=True))
+                output, new = self._apply_mask(mask, output, new, old, before)
+                states = self._pack(self._shift(ops.add, new, initial))
+            after.update(zip(self.states, new, strict=True))
             return output, ops.expand_dims(output, 1), states
 
         return {
@@ -125,25 +154,37 @@ class LayerTimestep:
         }
 
     def _initial_states(self) -> Nest:
-        """Return the states before the first timestep; raise StreamingError if they are not zeros.
+        """Return the states before the first timestep, for one sequence.
 
         The states of a keras_norm cell include its counter of timesteps.
         """
         layer = self.layer
         try:
-            states = (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
+            return (layer.cell if isinstance(layer, NormRNN) else layer).get_initial_state(1)
         # The cell's code may be a user's, so it may raise any error.
         except Exception as error:
             raise StreamingError(
                 f'layer "{self.name}" cannot create its states before the first timestep: '
                 f"{one_line(error)}"
             ) from error
-        if any(to_numpy(state).any() for state in keras.tree.flatten(states)):
-            raise StreamingError(
-                f'layer "{self.name}" has initial states other than zeros, but a single-step model '
-                "starts from zero states"
-            )
-        return states
+
+    def _by_cell(self, states: Nest) -> list[tuple[keras.layers.Layer, Tensors]]:
+        """Return the cells of the layer, each with its states."""
+        cell = self.layer.cell
+        is_stacked = isinstance(cell, keras.layers.StackedRNNCells)
+        pairs = zip(cell.cells, states, strict=True) if is_stacked else [(cell, states)]
+        return [(cell, keras.tree.flatten(of_cell)) for cell, of_cell in pairs]
+
+    def _pack(self, states: Tensors) -> Nest:
+        """Return the states in the structure that the cell takes."""
+        return keras.tree.pack_sequence_as(self._structure, states)
+
+    def _shift(
+        self, operation: Callable[[Tensor, Tensor], Tensor], states: Tensors, initial: Tensors
+    ) -> Tensors:
+        """Add the initial states that are not zeros to the states, or subtract them."""
+        pairs = zip(states, initial, self._is_zero, strict=True)
+        return [s if is_zero else operation(s, x) for s, x, is_zero in pairs]
 
     def _run_cell(
         self, sequences: Tensor, before: Nest, center_kernels: bool
@@ -167,12 +208,19 @@ class LayerTimestep:
         return after[0], after
 
     def _apply_mask(
-        self, mask: Nest, output: Tensor, after: Nest, before: Nest
-    ) -> tuple[Tensor, Nest]:
-        """Apply a mask to one timestep: masked sequences keep their previous output and states."""
+        self, mask: Nest, output: Tensor, new: Tensors, old: Tensors, before: Tensors
+    ) -> tuple[Tensor, Tensors]:
+        """Apply a mask to one timestep: masked sequences keep their previous output and states.
+
+        Args:
+            mask: mask of the timestep, bool (batch, 1).
+            output: the output of the cell.
+            new: the states after the timestep, minus the initial states.
+            old: the states before the timestep, minus the initial states.
+            before: the states before the timestep.
+        """
         layer = self.layer
-        is_stacked = isinstance(layer.cell, keras.layers.StackedRNNCells)
-        cell, states = (layer.cell.cells[-1], before[-1]) if is_stacked else (layer.cell, before)
+        cell, states = self._by_cell(self._pack(before))[-1]
         has_output_state = isinstance(cell, NormCell) or type(cell) in STATE_NAMES
         if not (has_output_state or layer.zero_output_for_mask):
             raise StreamingError(
@@ -182,9 +230,12 @@ class LayerTimestep:
             )
         unmasked = ops.cast(mask[0] if isinstance(mask, list | tuple) else mask, "bool")
         # A masked timestep repeats the previous output. In Keras' cells the output is the state h.
-        previous = keras.tree.flatten(states)[0]
-        previous = ops.zeros_like(output) if layer.zero_output_for_mask else previous
-        new, old = keras.tree.flatten(after), keras.tree.flatten(before)
+        # Before the first unmasked timestep there is no output, so the output is zeros.
+        k = len(before) - len(states)
+        previous = ops.zeros_like(output) if layer.zero_output_for_mask else before[k]
+        if not (layer.zero_output_for_mask or self._is_zero[k]):
+            has_output = ops.max(ops.abs(old[k]), axis=-1, keepdims=True) > 0
+            previous = ops.where(has_output, previous, ops.zeros_like(output))
         result = [where_unmasked(unmasked, n, o) for n, o in zip(new, old, strict=True)]
         if isinstance(layer, NormRNN) and _counts_timesteps(layer):
             # The counter of timesteps, the last state of a NormRNN, counts masked timesteps too,
@@ -192,8 +243,7 @@ class LayerTimestep:
             counted = ops.logical_or(ops.reshape(unmasked, (-1,)), read_counter(old[-1]) > 0)
             aligned = layer.cell.slots.needs_alignment(training=False)
             result[-1] = advance_counter(old[-1], counted) if aligned else new[-1]
-        output = where_unmasked(unmasked, output, previous)
-        return output, keras.tree.pack_sequence_as(before, result)
+        return where_unmasked(unmasked, output, previous), result
 
 
 def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
@@ -234,6 +284,11 @@ def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
     names = [*names, *["steps"] * _counts_timesteps(layer)]
     is_known = len(names) == count
     return (names if is_known else [f"state_{i}" for i in range(count)]), is_known
+
+
+def _count_learned(cell: keras.layers.Layer) -> int:
+    """Return the number of learned initial states, which are the first states of a cell."""
+    return len(cell.initial_states) if isinstance(cell, NormCell) else 0
 
 
 def _counts_timesteps(layer: keras.layers.RNN) -> bool:

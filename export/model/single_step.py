@@ -4,7 +4,8 @@
 
     y_t, states = step(x_t, states)        t = 0, 1, ...        states = zeros before t = 0
 
-The outputs y_0, y_1, ... are equal to the model's outputs for the whole sequence x.
+The outputs y_0, y_1, ... are equal to the model's outputs for the whole sequence x. If the initial
+state of a layer is learned or not zero, the step's state is the difference from it.
 """
 
 import functools
@@ -43,7 +44,8 @@ class Step:
 
     Each state of a recurrent layer is an input and an output with one name: "<layer>_h" and
     "<layer>_c" for the LSTM, GRU and SimpleRNN families, "<layer>_steps" for the counter of a cell
-    that stores statistics for every timestep, and "<layer>_state_0", ... for any other cell.
+    that stores statistics for every timestep, and "<layer>_state_0", ... for any other cell. A
+    state with a learned initial value is an input and an output minus this value.
 
     This class does not compare the step's outputs with the model's outputs; the exporters do. For
     example, pooling over time gives other outputs in a step. Other threads may call the model.
@@ -57,7 +59,8 @@ class Step:
         model: the model.
         inputs: the inputs of one timestep by name, without the states.
         states: the states by name, each (batch, size).
-        hidden_states: names of the states that a cell multiplies with a kernel, such as "lstm_h".
+        hidden_states: names of the states that begin with zeros, and whose product with a kernel is
+            normalized without the inputs, such as "lstm_h".
         sequences: names of the inputs with a time dimension.
         sequence_outputs: names of the outputs with a time dimension.
         length: number of timesteps of the model; None if the time is dynamic.

@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 import keras_norm
-from keras_norm.export import Step
-from keras_norm.export.errors import StreamingError
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, FEATURES, GRU, KINDS, LSTM, TIME, UNITS
@@ -75,8 +73,6 @@ def test_models_are_saved_and_are_not_converted_to_layers_that_lack_the_weights(
     kinds.assert_close(loaded(kinds.inputs()), model(kinds.inputs()), 0)
     with pytest.raises(ValueError, match="has no layer to convert"):
         keras_norm.to_keras(model)
-    with pytest.raises(StreamingError, match='"mine" has initial states other than zeros'):
-        Step(model)
 
 
 def test_other_values_raise():

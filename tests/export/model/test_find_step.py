@@ -25,9 +25,9 @@ class Stateless(keras.layers.SimpleRNNCell):
         raise TypeError("no batch size is enough")
 
 
-class Warm(keras.layers.GRUCell):
+class Infinite(keras.layers.GRUCell):
     def get_initial_state(self, batch_size=None):
-        return [keras.ops.ones((batch_size, self.units))]
+        return [keras.ops.full((batch_size, self.units), -np.inf)]
 
 
 class OfStaticLength(keras.layers.Layer):
@@ -77,7 +77,7 @@ REFUSED = {
     ),
     "short input": (None, after(keras.layers.Conv1D(2, 3)), "does not run on one timestep"),
     "no recurrence": (None, keras.layers.Dense(2), "no recurrent layer"),
-    "states not zero": (None, keras.layers.RNN(Warm(4)), "has initial states other than zeros"),
+    "infinite": (None, keras.layers.RNN(Infinite(4)), "has initial states that are not finite"),
     # Layers that read more timesteps than the test inputs have.
     "convolution": (
         None,

@@ -41,6 +41,20 @@ def test_calibration_of_8_bits_has_first_timesteps_without_a_hidden_state_of_zer
         np.testing.assert_array_equal(found[name][:5], every[name][:5])
 
 
+def test_calibration_of_a_joint_form_has_hidden_states_of_zeros():
+    """The norm takes W x + U h, so it has a scale of its own at the first timestep."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    y = keras.layers.Embedding(5, 3)(ids)
+    layer = keras_norm.LayerNormGRU(4, norm_form="joint", name="rnn")
+    step = Step(keras.Model(ids, layer(y)))
+    rows = np.random.default_rng(0).integers(0, 5, (5, 6)).astype("int32")
+    samples = read_representative(step.model, "int8", rows)
+    (every, _), (found, _) = (calibration_data(samples, step, q) for q in ("int16x8", "int8"))
+    assert not found["rnn_h"][:5].any()
+    for name, array in every.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
 def test_samples_fill_whole_batches():
     inputs = keras.Input(batch_shape=(4, 3), name="x")
     model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
