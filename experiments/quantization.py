@@ -6,7 +6,7 @@ are trained, exported in every way, and evaluated on test data.
 
 `python -m experiments.quantization` prints a table of docs/design/quantized_files.md. With
 `--streams` it prints the tables of single-step files on whole sequences: digits, questions by
-characters, and MNIST by four pixels at a time.
+characters, and MNIST by four pixels at a time. `--models "LN-GRU, joint"` measures one model.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import os
 import pathlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -43,7 +43,8 @@ UNITS = 64
 CHARACTERS = 80
 IMAGES = {"train": 10_000, "test": 500}
 PIECES = 196
-STREAMED = ("LSTM", "LN-LSTM", "LN-GRU")
+STREAMED = ("LSTM", "LN-LSTM", "LN-GRU", "LN-GRU, joint", "LN-GRU, joint_all")
+WHOLE = ("LSTM", "LN-LSTM", "LN-GRU", "BN-LSTM", "Conv1D, LN")
 TIMED = 20  # sequences
 STEP_QUANTIZE = (None, "float16", *EIGHT_BITS)
 
@@ -51,6 +52,12 @@ LAYERS: dict[str, Callable[[bool], keras.layers.Layer]] = {
     "LSTM": lambda unroll: keras.layers.LSTM(UNITS, unroll=unroll),
     "LN-LSTM": lambda unroll: keras_norm.LayerNormLSTM(UNITS, unroll=unroll),
     "LN-GRU": lambda unroll: keras_norm.LayerNormGRU(UNITS, unroll=unroll),
+    "LN-GRU, joint": lambda unroll: keras_norm.LayerNormGRU(
+        UNITS, norm_form="joint", unroll=unroll
+    ),
+    "LN-GRU, joint_all": lambda unroll: keras_norm.LayerNormGRU(
+        UNITS, norm_form="joint_all", unroll=unroll
+    ),
     "BN-LSTM": lambda unroll: keras_norm.BatchNormLSTM(UNITS, max_timesteps=LENGTH, unroll=unroll),
     "Conv1D, LN": lambda unroll: keras.Sequential(
         [
@@ -253,39 +260,41 @@ def main() -> None:
     """Print the table; with `--streams`, the tables of files of one timestep."""
     parser = argparse.ArgumentParser(description="Accuracy of quantized TFLite files.")
     parser.add_argument("--streams", action="store_true", help="files of one timestep")
+    parser.add_argument("--models", nargs="+", choices=LAYERS, help="default: all of the table")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        if parser.parse_args().streams:
-            _print_streams(pathlib.Path(folder))
+        if arguments.streams:
+            _print_streams(pathlib.Path(folder), arguments.models or STREAMED)
         else:
-            _print_whole(pathlib.Path(folder))
+            _print_whole(pathlib.Path(folder), arguments.models or WHOLE)
 
 
-def _print_whole(folder: pathlib.Path) -> None:
+def _print_whole(folder: pathlib.Path, layers: Sequence[str]) -> None:
     print("| data | model | Keras | float16 | dynamic | int8 |\n|---|---|---|---|---|---|")
     for task in tasks():
-        for layer in LAYERS:
+        for layer in layers:
             with quiet_native_logs():
                 row = measure(task, layer, folder)
             print(f"| {' | '.join(row)} |", flush=True)
 
 
-def _print_streams(folder: pathlib.Path) -> None:
+def _print_streams(folder: pathlib.Path, layers: Sequence[str]) -> None:
     all_accuracies, all_costs = [], []
     for task in streams():
-        for layer in STREAMED:
+        for layer in layers:
             with quiet_native_logs():
                 model = trained(task, layer)
                 rows = [list(measure_stream(task, layer, model, folder))]
                 if layer == "LSTM":
                     rows.append(list(measure_tensorflow(task, model, folder)))
             for accuracies, costs in rows:
-                print(*accuracies, file=sys.stderr, flush=True)
+                print(*accuracies, *costs[3:], file=sys.stderr, flush=True)
                 all_accuracies.append(accuracies)
                 all_costs.append(costs)
     names = ["data", "model", "Keras", "float32", *map(str, STEP_QUANTIZE[1:])]
     # A table of the documentation has at most six columns.
-    _print_columns(names, all_accuracies, [0, 1, 2, 3, 4, 5])
-    _print_columns(names, all_accuracies, [0, 1, 6, 7])
+    _print_columns(names, all_accuracies, [0, 1, 2, 4, 5, 7])
+    _print_columns(names, all_accuracies, [0, 1, 2, 3, 6])
     _print_columns(names, all_costs, [0, 1, 3, 4, 5])
     _print_columns(names, all_costs, [0, 1, 6, 7])
 
