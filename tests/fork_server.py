@@ -92,7 +92,10 @@ def serve(script: pathlib.Path) -> None:
     export = script.parents[2]
     folders = (script.parent, export / "runtimes", export.parent / "keras_norm_verify")
     sys.path[:0] = map(str, folders)
-    load = runpy.run_path(str(script))["load"]
+    names = runpy.run_path(str(script))
+    load = names["load"]
+    if "open_library" in names:
+        names["open_library"]()  # TensorFlow's C library: 0.3 s for each worker
     gc.freeze()  # TensorFlow's converter collects garbage, which would copy every page
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the watching processes
     while True:
