@@ -128,6 +128,10 @@ def test_modules_do_not_import_the_public_names_of_the_package():
     assert not [(m, n) for m, n in names if rank(n) is None and n != "keras_norm.version"]
 
 
+def test_the_package_imports_export_at_its_first_use_only():
+    assert not find_imports(["keras_norm"], "keras_norm.export")
+
+
 def test_modules_import_neither_keras_src_nor_export_under_a_second_name():
     """A module with two names would register every class twice."""
     assert not find_imports(MODULES, "keras.src", "export")
