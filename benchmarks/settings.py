@@ -89,6 +89,7 @@ OPTIONS = {
     JOINT_ALL_LSTM: LN_LSTM,
     JOINT_ALL_GRU: LN_GRU,
     PACKED_LSTM: LN_LSTM,
+    PROJECTED_LSTM: LN_LSTM,
 }
 
 # Normalization layers, each with the Keras layer that it is compared with.

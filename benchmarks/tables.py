@@ -147,7 +147,10 @@ def options(results: Results) -> Table:
         ratios = [results.ratios("options", mode, name, (plain,)) for mode in (TRAINING, INFERENCE)]
         if all(ratios):
             rows.append((name, plain, *(str(RelativeTime.of(of_mode)) for of_mode in ratios)))
-    note = "Packed rows: sequences of 20 timesteps on average, with resets."
+    note = (
+        "Packed rows: sequences of 20 timesteps on average, with resets. Projection: "
+        "projection_units is half of the units."
+    )
     columns = ("", "divided by", "training step", "inference step")
     return Table("Options", columns, tuple(rows), note)
 

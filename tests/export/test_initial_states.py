@@ -55,6 +55,7 @@ LAYERS = {
     "LSTM": (keras_norm.NormLSTM, {}),
     "joint GRU": (keras_norm.LayerNormGRU, {"norm_form": "joint_all"}),
     "counter": (keras_norm.BatchNormSimpleRNN, {"max_timesteps": 3}),
+    "projection": (keras_norm.LayerNormLSTM, {"projection_units": 3, "zoneout": 0.2}),
     "zeros for masks": (keras_norm.LayerNormLSTM, {"zero_output_for_mask": True}),
 }
 
