@@ -149,6 +149,7 @@ def test_padding_without_a_mask_fails_row_independence(tmp_path):
     assert any("Embedding(mask_zero=True)" in finding.advice for finding in report.findings)
 
 
+@pytest.mark.slow
 def test_outputs_for_every_word_are_independent_of_longer_texts(classifier, tmp_path):
     tagger = keras.Model(classifier.inputs, classifier.get_layer("vectors").output)
     report = check(tagger, export_saved_model(tagger, tmp_path / "m"), text_models.texts()[:-1])

@@ -46,7 +46,9 @@ LAYERS = {
         [keras.layers.LSTMCell(4), keras.layers.GRUCell(3)], return_sequences=True
     ),
     "cell of ours": lambda: keras.layers.RNN(keras_norm.BatchNormSimpleRNNCell(4, 3)),
-    "cell of the user's": lambda: keras.layers.RNN(Decay(4), return_sequences=True),
+    "cell of the user's, backward": lambda: keras.layers.RNN(
+        Decay(4), return_sequences=True, go_backwards=True
+    ),
     "zero output": lambda: keras.layers.RNN(
         Decay(4), return_sequences=True, zero_output_for_mask=True
     ),

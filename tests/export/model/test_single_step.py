@@ -177,6 +177,7 @@ def test_a_masked_model_with_two_inputs_runs_timestep_by_timestep_in_every_runti
     models.assert_same(found, expected)
 
 
+@pytest.mark.slow
 def test_check_runs_the_step(streamed, streamed_files):
     report = check_quickly(streamed, list(streamed_files.values()), stacked_data())
     assert report, report
@@ -299,6 +300,7 @@ def test_a_tflite_file_stores_the_weights_once(tmp_path):
     assert 1.0 < path.stat().st_size / (4 * model.count_params()) < 1.5
 
 
+@pytest.mark.slow
 def test_a_step_runs_in_mixed_precision(tmp_path):
     """NumPy has no bfloat16, so its states are the harder ones."""
     inputs = keras.Input((None, 3), name="x")
