@@ -326,6 +326,7 @@ def _recurrence(
         options["norm"] = None if rng.chance(0.3) else _norm(rng, inside=True)
         if kind == "GRU" and options["norm"] is None:
             options["reset_after"] = rng.chance(0.5)
+    options["learn_initial_state"] = rng.later.chance(0.2)
     return getattr(keras_norm, family + kind)(units, **options)
 
 
