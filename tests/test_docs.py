@@ -40,13 +40,8 @@ def examples(module_name: str) -> list[doctest.DocTest]:
     return [test for test in found if test.examples]
 
 
-# Exports take seconds.
-EXAMPLES = [
-    pytest.param(name, marks=[pytest.mark.slow] if "export" in name else []) for name in DOCUMENTED
-]
-
-
-@pytest.mark.parametrize("module_name", EXAMPLES)
+@pytest.mark.slow
+@pytest.mark.parametrize("module_name", DOCUMENTED)
 def test_docstring_examples_run(
     module_name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
