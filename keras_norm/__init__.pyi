@@ -96,9 +96,9 @@ class NormGRU(keras.layers.RNN):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
-        candidate_dropout: probability that a timestep of training sets a unit of n to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training n is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -233,16 +233,17 @@ class NormLSTM(keras.layers.RNN):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
-        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training tanh(g) is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
         peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
             step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
             Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
-        cell_clip: None, or the largest absolute value of c.
+        cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
+            `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -903,9 +904,9 @@ class BatchNormGRU(NormGRU):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
-        candidate_dropout: probability that a timestep of training sets a unit of n to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training n is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1053,16 +1054,17 @@ class BatchNormLSTM(NormLSTM):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
-        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training tanh(g) is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
         peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
             step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
             Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
-        cell_clip: None, or the largest absolute value of c.
+        cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
+            `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1319,9 +1321,9 @@ class LayerNormGRU(NormGRU):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
-        candidate_dropout: probability that a timestep of training sets a unit of n to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training n is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1430,16 +1432,17 @@ class LayerNormLSTM(NormLSTM):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
-        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training tanh(g) is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
         peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
             step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
             Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
-        cell_clip: None, or the largest absolute value of c.
+        cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
+            `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1647,9 +1650,9 @@ class NormGRUCell(keras.layers.GRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
-        candidate_dropout: probability that a timestep of training sets a unit of n to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training n is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1748,16 +1751,17 @@ class NormLSTMCell(keras.layers.LSTMCell):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
-        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training tanh(g) is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
         peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
             step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
             Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
-        cell_clip: None, or the largest absolute value of c.
+        cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
+            `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -1970,9 +1974,9 @@ class BatchNormGRUCell(NormGRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
-        candidate_dropout: probability that a timestep of training sets a unit of n to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training n is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -2105,16 +2109,17 @@ class BatchNormLSTMCell(NormLSTMCell):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
-        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training tanh(g) is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
         peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
             step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
             Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
-        cell_clip: None, or the largest absolute value of c.
+        cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
+            `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -2341,9 +2346,9 @@ class LayerNormGRUCell(NormGRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
-        candidate_dropout: probability that a timestep of training sets a unit of n to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training n is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -2437,16 +2442,17 @@ class LayerNormLSTMCell(NormLSTMCell):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
-        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training tanh(g) is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
         peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
             step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
             Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
-        cell_clip: None, or the largest absolute value of c.
+        cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
+            `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the

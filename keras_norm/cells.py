@@ -1,4 +1,4 @@
-"""What a recurrent cell of your own is written with; the guide "Write your own cell" uses it."""
+"""Names for writing your own recurrent cell; the guide "Write your own cell" explains them."""
 
 from keras_norm.ops.grouped_norm import GroupedNorm
 from keras_norm.rnn.cell import NormCell

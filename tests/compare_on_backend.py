@@ -26,7 +26,7 @@ from tests.rnn.core.extensions import (
     HEADS,
     SLSTM,
     MeanNormalization,
-    PeepholeLSTM,
+    MixingLSTM,
     model_layers,
 )
 
@@ -80,7 +80,7 @@ COMPARISONS = {
     "GRU, zoneout, inference": (GRU, LAYER_NORM, MASK, {"zoneout": 0.3}, False),
     "SimpleRNN, RMSNorm, no bias": (SIMPLE_RNN, RMS_NORM, MASK, {"use_bias": False}, True),
     "SimpleRNN, batch norm, dropout": (SIMPLE_RNN, TIMESTEP, None, DROPOUT, True),
-    "cell and norm of a user": (PeepholeLSTM, MeanNormalization(), MASK, {}, True),
+    "cell and norm of a user": (MixingLSTM, MeanNormalization(), MASK, {}, True),
     "cell of the guide": (SLSTM, HEAD_NORMS, MASK, {"heads": HEADS, **RESETS}, True),
 }
 

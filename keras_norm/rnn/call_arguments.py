@@ -56,14 +56,14 @@ def require_real(sequences: Tensor) -> None:
         )
 
 
-def require_state_shape(state: Tensor, sequences: Tensor, units: int) -> None:
-    """Raise ValueError unless an initial state has the shape (batch, units) or (1, units)."""
+def require_state_shape(state: Tensor, sequences: Tensor, k: int, size: int) -> None:
+    """Raise ValueError unless initial state k has the shape (batch, size) or (1, size)."""
     batch = sequences.shape[0]
-    if len(state.shape) != 2 or not _fits_shape(state.shape, (batch, units)):
+    if len(state.shape) != 2 or not _fits_shape(state.shape, (batch, size)):
         raise ValueError(
-            f"An initial state must have the shape ({batch}, {units}), or (1, {units}) for all "
-            f"sequences. Received shape {tuple(state.shape)} for {batch} sequences and {units} "
-            "units. Pass one row per sequence, and one column per unit."
+            f"Initial state {k} must have the shape ({batch}, {size}), or (1, {size}) for all "
+            f"sequences. Received shape {tuple(state.shape)} for {batch} sequences. Pass the "
+            "states of get_initial_state in their order, with one row per sequence."
         )
 
 

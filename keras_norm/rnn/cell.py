@@ -32,6 +32,7 @@ from keras_norm.rnn.norm_form import JOINT_SLOT, NormForm
 from keras_norm.rnn.option_checks import require_bool, require_rate
 from keras_norm.rnn.random_masks import RandomMasks
 from keras_norm.rnn.slot_statistics import statistics_of_cell
+from keras_norm.rnn.slot_warnings import warn_of_few_features, warn_of_few_units
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer, deserialize_norm
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
@@ -80,7 +81,10 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         self.zoneout = require_rate("zoneout", zoneout)
         self.learn_initial_state = require_bool("learn_initial_state", learn_initial_state)
         self.slots = Slots(norm, self.slot_widths(units, norm_form))
-        self.set_state_sizes([units] * len(self.STATES) or keras.tree.flatten(self.state_size))
+        sizes = self.state_sizes(units)
+        self.recurrent_state_sizes, self.output_size = sizes, sizes[0]
+        if self.STATES or len(sizes) > 1 or self.slots.count_steps:
+            self.state_size = [*sizes, *[COUNTER_DIGITS] * self.slots.count_steps]
         given = inspect.signature(super().__init__).bind(units, *args, **kwargs).arguments
         if given.get("bias_initializer") is None:
             self.bias_initializer = keras.initializers.Zeros()
@@ -91,12 +95,6 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             if not self.use_bias:
                 self.use_bias = not self.slots.initialize_candidate_beta(self.bias_initializer)
 
-    def set_state_sizes(self, sizes: list[int]) -> None:
-        """Set the sizes of the states, and add the timestep counter to the states of the cell."""
-        self.recurrent_state_sizes = sizes
-        if self.STATES or len(sizes) > 1 or self.slots.count_steps:
-            self.state_size = [*sizes, *[COUNTER_DIGITS] * self.slots.count_steps]
-
     @property
     def norm(self) -> NormArgument:
         """The `norm` argument of the cell."""
@@ -106,10 +104,11 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         """Create the weights of the Keras cell, then the weights of the norms."""
         super().build(input_shape)
         self.require_columns()
-        if not self.is_restored:
-            self.slots.warn_of_few_features(self.kernel.shape[0])
         for slot, layer in self.slots.create_layers(self.dtype_policy, self.trainable).items():
             setattr(self, slot, layer)
+        if not self.is_restored:
+            warn_of_few_features(self.slots, self.kernel.shape[0])
+            warn_of_few_units(self.slots, self.slot_layers())
 
     def build_from_config(self, config: Config) -> None:
         """Build the cell of a loaded or copied model, without the warning of few features."""
@@ -129,7 +128,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         return {}
 
     def read_by_step(self, weights: Weights) -> CellWeights:
-        """Return what `forward_step` reads by name: further weights, options and masks."""
+        """Collect the further weights, the options and the masks of a timestep by name."""
         return {**weights.cell, **self.step_options()}
 
     def project_inputs(

@@ -3,8 +3,9 @@
 import dataclasses
 import importlib
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from types import ModuleType
+from typing import Any
 
 import keras
 from keras import ops
@@ -39,6 +40,7 @@ STEP_METHODS = (
     "step_weights",
     "activate",
     "dropout_masks",
+    "read_by_step",
     "step_options",
     "zoneout_rates",
     "has_custom_gradient",
@@ -84,12 +86,29 @@ def recurrence_of(
     centers_both = all(map(_centers_kernel, _masks_of_kernels(cell, *masks)))
     of_gates = _group_gates(describe(joint, centers_both), cell)
     slots = kernel, recurrent, describe(inner, False), of_gates
-    options = tuple(sorted(cell.step_options().items()))
+    options = _hashable_options(cell)
     zoneout: tuple[float, ...] = cell.zoneout_rates()
     if training:
         # The changes are drawn outside of the recurrence, so one program serves all rates.
         zoneout = tuple(rate > 0 for rate in zoneout)
     return Recurrence(type(cell), *slots, cell.groups(), zoneout, options, *masks)
+
+
+def _hashable_options(cell: NormCell) -> tuple[tuple[str, Any], ...]:
+    """Return the options of a cell's equation, which are part of the key of its programs.
+
+    Raises:
+        TypeError: an option is not hashable.
+    """
+    options = cell.step_options()
+    for name, value in options.items():
+        if not isinstance(value, Hashable) or isinstance(value, keras.Variable):
+            raise TypeError(
+                f"step_options of {type(cell).__name__} must return hashable values, such as "
+                f"numbers, strings and tuples. Received: {name}={value!r}. Return tensors from "
+                "step_weights."
+            )
+    return tuple(sorted(options.items()))
 
 
 @align_sequences

@@ -23,7 +23,7 @@ from keras_norm.rnn.core.recurrence import (
 )
 from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.docstrings import documented_by_cell
-from keras_norm.rnn.option_checks import require_rate
+from keras_norm.rnn.option_checks import require_bool, require_rate
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Shape, Tensor, Tensors
 
@@ -57,9 +57,9 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         unit_update_bias: whether the initial bias of z is 1, as `unit_forget_bias` of an LSTM. The
             state then changes slowly at the start of training. Dreamer's update gate is 1 - z, with
             a bias of -1.
-        candidate_dropout: probability that a timestep of training sets a unit of n to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training n is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -112,7 +112,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         **kwargs: Any,
     ) -> None:
         super().__init__(units, norm, *args, **kwargs)
-        self.unit_update_bias = unit_update_bias
+        self.unit_update_bias = require_bool("unit_update_bias", unit_update_bias)
         self.candidate_dropout = require_rate("candidate_dropout", candidate_dropout)
         if not (self.has_keras_gates() or self.reset_after):
             raise ValueError(

@@ -28,6 +28,11 @@ class InitialStates(keras.Layer):
     state_size: int | list[int]
     initial_states: list[keras.Variable] = []  # noqa: RUF012, because nothing changes it
 
+    def state_sizes(self, units: int) -> list[int]:
+        """Return the sizes of the states, without the timestep counter."""
+        sizes: list[int] = keras.tree.flatten(self.state_size)
+        return [units] * len(self.STATES) or sizes
+
     def build(self, input_shape: Shape) -> None:
         """Create the weights of the other bases, then those of the initial states."""
         super().build(input_shape)

@@ -67,16 +67,17 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         zoneout: probability that a unit of h keeps its value at a timestep in training. At
             inference h moves by the share 1 - `zoneout` (Krueger et al. 2016, arXiv 1606.01305).
         cell_zoneout: the same probability for c.
-        candidate_dropout: probability that a timestep of training sets a unit of tanh(g) to zero
-            (Semeniuta et al. 2016, arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes
-            nothing that the state remembers.
+        candidate_dropout: probability p of dropout of the candidate. In training tanh(g) is
+            multiplied by 0 or 1 / (1 - p), drawn for each unit and timestep (Semeniuta et al. 2016,
+            arXiv 1603.05118). Unlike `recurrent_dropout` of h, it removes no stored value.
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
         peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
             step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
             Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
-        cell_clip: None, or the largest absolute value of c.
+        cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
+            `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
             Addons, in place of c, as in the paper.
         learn_initial_state: whether the states before the first timestep are weights (units,), the
@@ -138,14 +139,15 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
                 f"norm_form={self.norm_form!r}, normalize_carry=True. Leave normalize_carry at "
                 "False, or set norm_form='separate'."
             )
-        self.normalize_carry = normalize_carry
+        self.normalize_carry = require_bool("normalize_carry", normalize_carry)
         self.cell_zoneout = require_rate("cell_zoneout", cell_zoneout)
         self.candidate_dropout = require_rate("candidate_dropout", candidate_dropout)
         self.peepholes = require_bool("peepholes", peepholes)
         self.cell_clip = require_bound("cell_clip", cell_clip)
-        if projection_units is not None:
-            self.output_size = projection_units
-            self.set_state_sizes([projection_units, units])
+
+    def state_sizes(self, units: int) -> list[int]:
+        """Return the sizes of h and c."""
+        return [units if self.projection_units is None else self.projection_units, units]
 
     def slot_widths(self, units: int, norm_form: str) -> dict[str, int]:
         """Return the width of each slot; the separate form has a slot of the projection."""

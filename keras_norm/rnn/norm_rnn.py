@@ -182,8 +182,8 @@ class NormRNN(keras.layers.RNN):
             resets = broadcast_rows(convert_resets(mask.resets, sequences), (batch, time))
             states += mask.states or initial_state
         mask = convert_mask(mask, sequences)
-        for state, units in zip(initial_state, self.state_size, strict=True):
-            require_state_shape(state, sequences, units)
+        for k, (state, size) in enumerate(zip(initial_state, self.state_size, strict=True)):
+            require_state_shape(state, sequences, k, size)
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)

@@ -1,13 +1,16 @@
 """Check the options of a recurrent cell."""
 
+import math
 import numbers
+
+import numpy as np
 
 
 def require_bool(name: str, value: bool) -> bool:
     """Return a flag, or raise ValueError unless it is True or False."""
-    if value not in (True, False):
+    if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False. Received: {name}={value!r}.")
-    return value
+    return bool(value)
 
 
 def require_rate(name: str, rate: float) -> float:
@@ -20,11 +23,14 @@ def require_rate(name: str, rate: float) -> float:
 
 
 def require_bound(name: str, bound: float | None) -> float | None:
-    """Return a bound, or raise ValueError unless it is None or a number above 0."""
+    """Return a bound, or raise ValueError unless it is None or a finite number above 0."""
     if bound is None:
         return None
-    if isinstance(bound, bool) or not (isinstance(bound, numbers.Real) and bound > 0):
-        raise ValueError(f"{name} must be None or a number above 0. Received: {name}={bound!r}.")
+    is_number = isinstance(bound, numbers.Real) and not isinstance(bound, bool)
+    if not (is_number and 0 < bound < math.inf):
+        raise ValueError(
+            f"{name} must be None or a finite number above 0. Received: {name}={bound!r}."
+        )
     return float(bound)
 
 

@@ -1,7 +1,6 @@
 """Validate, create and call the norms in the slots of a recurrent cell."""
 
 import inspect
-import warnings
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -32,13 +31,6 @@ CANDIDATE_SLOTS = (
 # In the joint form a cell has neither.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
-MIN_FEATURES = 4
-FEW_FEATURES_WARNING = (
-    "A norm of W x removes the scale of x: with one feature, only the sign of x is left. "
-    "Received inputs whose last dimension is {features}, and {norm} in {slot}. Put a Dense layer "
-    "with more units before this layer, or leave that norm out: pass norm={others} to NormLSTM, "
-    "NormGRU or NormSimpleRNN. With norm_form='joint' a norm of W x + U h keeps the scale."
-)
 
 
 class Template(NamedTuple):
@@ -167,20 +159,6 @@ class Slots:
             if not issubclass(cls, StatisticsNormalization):
                 return slot, cls
         return None
-
-    def warn_of_few_features(self, features: int) -> None:
-        """Warn if the inputs x have few features, and the cell has a per-sample norm of W x.
-
-        Such a norm removes the scale of x: with one feature, only the sign of x is left.
-        """
-        remover = self.scale_remover()
-        if remover is None or features >= MIN_FEATURES:
-            return
-        slot, cls = remover
-        others = [f"'{other}': ..." for other in self.widths if other not in KERNEL_SLOTS]
-        norm = f"{{{', '.join(others)}}}"
-        given = {"features": features, "norm": cls.__name__, "slot": slot}
-        warnings.warn(FEW_FEATURES_WARNING.format(**given, others=norm), stacklevel=2)
 
     def create_layers(
         self, dtype: keras.DTypePolicy, trainable: bool

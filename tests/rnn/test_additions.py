@@ -11,22 +11,22 @@ from keras_norm.export import export_tflite
 from keras_norm.rnn.docstrings import documented_by_cell
 from keras_norm.rnn.presets import create_presets
 from tests.rnn import kinds
-from tests.rnn.core.extensions import MeanNormalization, PeepholeLSTM, PeepholeLSTMCell
+from tests.rnn.core.extensions import MeanNormalization, MixingLSTM, MixingLSTMCell
 
 BATCH, TIME, FEATURES, UNITS = 5, 6, 5, 4
 X = np.random.default_rng(0).normal(size=(BATCH, TIME, FEATURES)).astype("float32")
 
 
 def test_a_model_with_both_is_rebuilt_converted_and_exported_with_its_step(tmp_path):
-    own = PeepholeLSTM(UNITS, MeanNormalization(), return_sequences=True, name="own")
+    own = MixingLSTM(UNITS, MeanNormalization(), return_sequences=True, name="own")
     model = keras.Sequential([keras.Input((None, FEATURES)), own, keras.layers.LSTM(3)])
     model = keras_norm.convert(model, MeanNormalization(), verbose=False)
     kinds.randomize(model)
     assert type(model.layers[1].cell.recurrent_norm) is MeanNormalization
-    assert type(model.get_layer("own")) is PeepholeLSTM
+    assert type(model.get_layer("own")) is MixingLSTM
     with pytest.raises(ValueError, match="has no layer to convert"):
         keras_norm.to_keras(model)
-    rebuilt = type(model).from_config(model.get_config(), {"PeepholeLSTM": PeepholeLSTM})
+    rebuilt = type(model).from_config(model.get_config(), {"MixingLSTM": MixingLSTM})
     rebuilt.set_weights(model.get_weights())
     kinds.assert_close(rebuilt(X), model(X), 1e-6)
     # The exporter compares the outputs of the sequences and of the steps with those of the model.
@@ -36,14 +36,14 @@ def test_a_model_with_both_is_rebuilt_converted_and_exported_with_its_step(tmp_p
 
 def test_the_line_in_the_list_of_layers_creates_the_presets_of_a_cell():
     documented = {"__doc__": keras_norm.NormLSTMCell.__doc__}
-    cell = type("NormPeepholeCell", (PeepholeLSTMCell,), documented)
-    layer = type("NormPeephole", (PeepholeLSTM,), {"cell_class": cell, "keras_class": None})
+    cell = type("NormMixingCell", (MixingLSTMCell,), documented)
+    layer = type("NormMixing", (MixingLSTM,), {"cell_class": cell, "keras_class": None})
     own = documented_by_cell(layer)
     classes = {cls.__name__: cls for cls in create_presets(own, __name__)}
     assert [*classes] == [
-        f"{prefix}NormPeephole{suffix}" for prefix in ("Layer", "Batch") for suffix in ("Cell", "")
+        f"{prefix}NormMixing{suffix}" for prefix in ("Layer", "Batch") for suffix in ("Cell", "")
     ]
-    required = {"LayerNormPeephole": {}, "BatchNormPeephole": {"max_timesteps": 3}}
+    required = {"LayerNormMixing": {}, "BatchNormMixing": {"max_timesteps": 3}}
     for name, options in required.items():
         layer = classes[name](UNITS, **options)
         assert layer(X, training=True).shape == (BATCH, UNITS)

@@ -14,10 +14,9 @@ from tests.rnn.test_zoneout import UNMASKED_FIRST
 
 MASKS = {"unmasked": None, "masked": UNMASKED_FIRST}
 LAYER_NORM = keras_norm.LayerNormalization()
-NORMS = {"none": None, "layer": LAYER_NORM}
+NORMS = {"none": None, "layer": LAYER_NORM, "rms": keras_norm.RMSNormalization()}
 RATE = 0.4
 KEPT = np.random.default_rng(3).random((TIME, BATCH, UNITS)) >= RATE
-CHANGES = np.random.default_rng(4).random((TIME, BATCH, UNITS)) < 0.5  # of c
 
 ALONE = {
     "peepholes": (LSTM, {"peepholes": True}),
@@ -34,16 +33,19 @@ ALONE = {
 
 def fix_random_masks(layer, training):
     """Give a layer fixed random masks in training, and return the options of the oracle."""
-    options, to_tensor = {}, keras.ops.convert_to_tensor
-    if training and layer.cell.candidate_dropout:
+    cell, options, to_tensor = layer.cell, {}, keras.ops.convert_to_tensor
+    if training and cell.candidate_dropout:
         options["candidate"] = KEPT / (1.0 - RATE)
         masks = {"candidate_mask": to_tensor(options["candidate"])}
-        layer.cell.draw_step_masks = lambda *_: masks
-    if getattr(layer.cell, "cell_zoneout", 0.0):
-        share = CHANGES if training else 1 - layer.cell.cell_zoneout
-        options["changes"] = [np.ones(TIME), np.broadcast_to(share, (TIME, BATCH, UNITS))]
+        cell.draw_step_masks = lambda *_: masks
+    if any(cell.zoneout_rates()):
+        options["changes"], drawn = [], []
+        for rate, size in zip(cell.zoneout_rates(), cell.recurrent_state_sizes, strict=True):
+            change = np.random.default_rng(size).random((TIME, BATCH, size)) < 0.5
+            options["changes"].append(change if rate and training else np.full(TIME, 1.0 - rate))
+            drawn.append(to_tensor(change) if rate else None)
         if training:
-            layer.cell.draw_changes = lambda *_: [None, to_tensor(CHANGES)]
+            cell.draw_changes = lambda *_: drawn
     return options
 
 
@@ -64,25 +66,30 @@ def test_an_option_alone_follows_its_equation(kind, options):
     assert_follows_the_equations(layer, UNMASKED_FIRST, training=True)
 
 
-@pytest.mark.parametrize(
-    "options",
-    pairwise(
-        norm=["layer", "none"],
-        norm_form=["separate", "joint", "joint_all"],
-        mask=list(MASKS),
-        training=[True, False],
-        peepholes=[True, False],
-        cell_clip=[0.4, None],
-        projection_units=[3, 5, None],
-        candidate_dropout=[RATE, 0.0],
-        cell_zoneout=[0.3, 0.0],
-        use_bias=[True, False],
-    ),
-    ids=lambda options: ", ".join(str(value) for value in options.values()),
-)
-def test_every_pair_of_options_follows_the_equations(options):
-    norm, mask, training = (options.pop(name) for name in ("norm", "mask", "training"))
-    layer = kinds.build(LSTM, NORMS[norm], seed=3, **options)
+OF_EVERY_CELL = {
+    "norm": list(NORMS),
+    "norm_form": ["separate", "joint", "joint_all"],
+    "mask": list(MASKS),
+    "training": [True, False],
+    "candidate_dropout": [RATE, 0.0],
+    "zoneout": [0.2, 0.0],
+    "use_bias": [True, False],
+}
+OF_THE_LSTM = {
+    "peepholes": [True, False],
+    "cell_clip": [0.4, None],
+    "projection_units": [3, 5, None],
+    "cell_zoneout": [0.3, 0.0],
+}
+PAIRS = [(LSTM, options) for options in pairwise(**OF_EVERY_CELL, **OF_THE_LSTM)]
+PAIRS += [(GRU, options) for options in pairwise(**OF_EVERY_CELL)]
+
+
+@pytest.mark.parametrize(("kind", "options"), PAIRS, ids=str)
+def test_every_pair_of_options_follows_the_equations(kind, options):
+    named = dict(options)
+    norm, mask, training = (named.pop(name) for name in ("norm", "mask", "training"))
+    layer = kinds.build(kind, NORMS[norm], seed=3, **named)
     assert_follows_the_equations(layer, MASKS[mask], training)
 
 
@@ -192,9 +199,9 @@ def test_a_saved_layer_keeps_its_options(tmp_path):
     ("name", "value"),
     [
         *(("projection_units", value) for value in (0, -1, 2.5, True, "3")),
-        *(("cell_clip", value) for value in (0.0, -1, True, float("nan"), "1")),
+        *(("cell_clip", value) for value in (0.0, -1, True, float("nan"), float("inf"), "1")),
         *(("candidate_dropout", value) for value in (-0.1, 1.0, None)),
-        ("peepholes", "yes"),
+        *((name, "no") for name in ("peepholes", "normalize_carry", "learn_initial_state")),
     ],
 )
 def test_an_option_out_of_its_range_raises(name, value):

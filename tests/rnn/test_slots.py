@@ -159,13 +159,13 @@ def test_custom_norms_in_slots_share_no_layer_also_in_a_loaded_model(tmp_path):
 # Few input features -----------------------------------------------------------------------------
 
 
-def warnings_of(function):
-    """Return the warnings of `function` about few features."""
+def warnings_of(function, begin="A norm of W x removes"):
+    """Return the warnings of `function` about few features, or with another beginning."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         function()
     messages = [str(warning.message) for warning in caught]
-    return [text for text in messages if text.startswith("A norm of W x removes")]
+    return [text for text in messages if text.startswith(begin)]
 
 
 def model_of(layer, features):
@@ -183,6 +183,17 @@ def test_building_for_few_features_warns_once(kind, features):
         assert f"last dimension is {features}, and LayerNormalization in kernel_norm" in text
         named = [slot for slot in kind.slots if f"'{slot}': ..." in text]
         assert named == [slot for slot in kind.slots if not slot.startswith("kernel")]
+
+
+def test_a_layer_norm_of_one_or_two_units_warns_once():
+    def build(units):
+        return lambda: kinds.build(kinds.LSTM, LayerNormalization(), projection_units=units)
+
+    for units in (1, 2):
+        (text,) = warnings_of(build(units), "A LayerNorm of 1 unit")
+        assert f"so few units: {{'projection_norm': {units}}}." in text
+        assert "'state_norm': ...}" in text
+    assert warnings_of(build(3), "A LayerNorm of 1 unit") == []
 
 
 def test_a_norm_of_w_x_reduces_one_feature_to_its_sign():

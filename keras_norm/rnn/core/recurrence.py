@@ -31,8 +31,8 @@ class Weights(NamedTuple):
     """Weights that a cell uses in one timestep: kernel W, recurrent kernel U, and the biases.
 
     `bias` is the bias of x W, and `recurrent_bias` the bias of h U. A bias is None if the cell does
-    not have it. `cell` has what the equation of the cell reads further, by name: its own weights,
-    its options, and the masks of this timestep.
+    not have it. `cell` has further tensors by name: weights of the cell, and the masks of this
+    timestep.
     """
 
     kernel: Tensor
@@ -223,7 +223,7 @@ class Recurrence(NamedTuple):
         return [slot.name for slot in self.slots if getattr(slot.norm, "learning", False)]
 
     def read_by_step(self, weights: Tree, constants: Tree) -> CellWeights:
-        """Return what the equation of the cell reads by name at a timestep."""
+        """Collect the further weights, the options and the masks of a timestep by name."""
         return {**weights["cell"], **dict(self.options), **constants.get("step", {})}
 
     def sharing(self, constants: Tree) -> list[Slot]:

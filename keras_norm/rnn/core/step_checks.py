@@ -22,7 +22,7 @@ def check_step(cell: type, step: Any, states: Tensors) -> None:
 
     Raises:
         TypeError: the result is not a `StepResult`.
-        ValueError: another number of states.
+        ValueError: another number of states, or states of other sizes.
     """
     if not isinstance(step, StepResult):
         raise TypeError(
@@ -33,6 +33,13 @@ def check_step(cell: type, step: Any, states: Tensors) -> None:
         raise ValueError(
             f"forward_step of {cell.__name__} must return {len(states)} states, as many as it "
             f"receives. Received: {len(step.states)} states. Name all states in STATES."
+        )
+    sizes, expected = ([state.shape[-1] for state in of] for of in (step.states, states))
+    if sizes != expected:
+        raise ValueError(
+            f"forward_step of {cell.__name__} must return states of the sizes {expected}. "
+            f"Received: states of the sizes {sizes}. Read the options of the cell, such as "
+            "projection_units, or do not accept them."
         )
 
 
@@ -97,11 +104,12 @@ def check_gradients(
             f"{sorted(step.weights)}, and the weights {sorted(weights)}."
         )
     for weight in weights:
-        if is_matrix(weights[weight]) != isinstance(step.weights[weight], tuple):
+        pair = isinstance(gradient := step.weights[weight], tuple) and len(gradient) == 2
+        if is_matrix(weights[weight]) != pair:
             raise ValueError(
                 f"{name} must return the gradient of a matrix W as the pair (x, da) of its product "
                 "a = x W, and the gradient of another weight for each sample. Received: "
-                f"{type(step.weights[weight]).__name__} for {weight} of shape "
+                f"{type(gradient).__name__} for {weight} of shape "
                 f"{tuple(weights[weight].shape)}."
             )
     _require_calls(recurrence, norms.gradients, "backward_step", "norm.backward({slot!r}, a, dy)")

@@ -3,79 +3,84 @@
 The tests of each backend train them, so this module imports no backend.
 """
 
-from typing import ClassVar
-
 import keras
 from keras import ops
 
 import keras_norm
 from keras_norm import NormLSTM, NormLSTMCell
-from keras_norm.cells import CANDIDATE, GATE, StepGradients, StepResult
+from keras_norm.cells import (
+    CANDIDATE,
+    GATE,
+    StepGradients,
+    StepResult,
+    activate,
+    gate_gradient,
+    side_by_side,
+)
 from tests.pages import block
 
 
-class LoopPeepholeLSTMCell(NormLSTMCell):
-    """LSTM cell whose gates also read c, with one weight for each unit (Gers et al. 2002).
+class LoopMixingLSTMCell(NormLSTMCell):
+    """LSTM cell with a further matrix and an option: the output reads mixed units of a leaking c.
 
     ::
 
-        i, f = s(... + p_i * c), s(... + p_f * c)
-        c' = f * c + i * g
-        o = s(... + p_o * c')
+        c' = (1 - leak) * f * c + i * g
+        h = o * tanh(state_norm(c' A))          A: (units, units)
 
     The cell has no `backward_step` of its own.
     """
 
-    PEEPHOLES: ClassVar = ("p_i", "p_f", "p_o")
+    def __init__(self, units, norm=None, *args, leak=0.1, **kwargs):
+        super().__init__(units, norm, *args, **kwargs)
+        self.leak = leak
 
     def build(self, input_shape):
         super().build(input_shape)
-        for name in self.PEEPHOLES:
-            setattr(self, name, self.add_weight((self.units,), "zeros", name=name))
+        self.mixing = self.add_weight((self.units, self.units), "zeros", name="mixing")
 
     def step_weights(self):
-        peepholes = {name: getattr(self, name) for name in self.PEEPHOLES}
-        return super().step_weights()._replace(cell=peepholes)
+        weights = super().step_weights()
+        return weights._replace(cell={**weights.cell, "mixing": self.mixing})
+
+    def step_options(self):
+        return {**super().step_options(), "kept": 1.0 - self.leak}
 
     @staticmethod
     def forward_step(x, u, states, weights, activate, norm):
-        c = states[1]
-        z_i, z_f, z_g, z_o = ops.split(x[0] + u[0], 4, axis=-1)
-        z = ops.concatenate([z_i + weights["p_i"] * c, z_f + weights["p_f"] * c, z_g], axis=-1)
-        i, f, g = activate(z, (GATE, GATE, CANDIDATE))
-        c = f * c + i * g
-        (o,) = activate(z_o + weights["p_o"] * c, (GATE,))
-        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
+        i, f, g, o = activate(x[0] + u[0], (GATE, GATE, CANDIDATE, GATE))
+        c = weights["kept"] * f * states[1] + i * g
+        (y,) = activate(norm("state_norm", ops.matmul(c, weights["mixing"])), (CANDIDATE,))
         return StepResult([o * y, c], [i, f, g, o], [])
 
 
-class PeepholeLSTMCell(LoopPeepholeLSTMCell):
-    """Peephole cell with the gradient of a step."""
+class MixingLSTMCell(LoopMixingLSTMCell):
+    """The cell with the gradient of a step."""
 
     @staticmethod
     def backward_step(gates, residuals, old, new, d_states, weights, norm):
-        i, f, g, o = gates
-        dh, dc = d_states
-        y = ops.tanh(norm("state_norm", new[1]))
-        do = dh * y * o * (1.0 - o)
-        dc = dc + norm.backward("state_norm", new[1], dh * o * (1.0 - y * y)) + do * weights["p_o"]
-        di, df = dc * g * i * (1.0 - i), dc * old[1] * f * (1.0 - f)
-        dz = ops.concatenate([di, df, dc * i * (1.0 - g * g), do], axis=-1)
-        d_old = dc * f + di * weights["p_i"] + df * weights["p_f"]
-        d_weights = {"p_i": di * old[1], "p_f": df * old[1], "p_o": do * new[1]}
-        return StepGradients([dz], [dz], [None, d_old], d_weights)
+        (i, f, g, o), (_, c), (dh, dc) = gates, new, d_states
+        kept, mixing = weights["kept"], weights["mixing"]
+        a = ops.matmul(c, mixing)
+        (y,) = activate(norm("state_norm", a), (CANDIDATE,))
+        da = norm.backward("state_norm", a, gate_gradient(CANDIDATE, y, dh * o))
+        dc = dc + ops.matmul(da, ops.transpose(mixing))
+        di, df = gate_gradient(GATE, i, dc * g), gate_gradient(GATE, f, kept * dc * old[1])
+        dg, do = gate_gradient(CANDIDATE, g, dc * i), gate_gradient(GATE, o, dh * y)
+        dz = side_by_side([di, df, dg, do])
+        return StepGradients([dz], [dz], [None, kept * f * dc], {"mixing": (c, da)})
 
 
-class LoopPeepholeLSTM(NormLSTM):
-    """LSTM with peepholes that trains with the gradient of the backend."""
+class LoopMixingLSTM(NormLSTM):
+    """The LSTM that trains with the gradient of the backend."""
 
-    cell_class = LoopPeepholeLSTMCell
+    cell_class = LoopMixingLSTMCell
 
 
-class PeepholeLSTM(NormLSTM):
-    """LSTM with peepholes that trains with the custom gradient."""
+class MixingLSTM(NormLSTM):
+    """The LSTM that trains with the custom gradient."""
 
-    cell_class = PeepholeLSTMCell
+    cell_class = MixingLSTMCell
 
 
 def model_layers():

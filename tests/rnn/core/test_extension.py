@@ -17,7 +17,7 @@ from keras_norm.layers.normalization import Affine
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.rnn.core.recurrence import CANDIDATE, StepResult
 from tests.rnn import kinds
-from tests.rnn.core.extensions import LoopPeepholeLSTM, MeanNorm, MeanNormalization, PeepholeLSTM
+from tests.rnn.core.extensions import LoopMixingLSTM, MeanNorm, MeanNormalization, MixingLSTM
 from tests.rnn.kinds import GRU, KINDS, LSTM, MASK, SIMPLE_RNN, UNITS
 
 NORMS = {"none": None, "layer": LayerNormalization(), "timestep": TimestepBatchNormalization(3)}
@@ -25,7 +25,7 @@ DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3, "seed": 3}
 
 
 def build(layer_class, norm=None, **options):
-    """Build a float64 layer with random peepholes."""
+    """Build a float64 layer with random weights."""
     options = {"dtype": "float64", "return_sequences": True, "return_state": True, **options}
     return kinds.built(layer_class(UNITS, norm=norm, **options))
 
@@ -76,21 +76,21 @@ def test_a_cell_with_only_an_inner_norm_equals_a_cell_that_leaves_its_other_norm
 
 def test_a_cell_without_a_backward_step_trains_in_the_loop():
     """The backward step of its base class belongs to another forward step."""
-    loop, compiled = build(LoopPeepholeLSTM), build(PeepholeLSTM)
+    loop, compiled = build(LoopMixingLSTM), build(MixingLSTM)
     assert kinds.recurrence(loop) is None
     found, expected = (kinds.train(layer, *sequences(LSTM)) for layer in (loop, compiled))
     kinds.assert_close(found, expected)
-    layer = build(LoopPeepholeLSTM, compiled=True)
-    with pytest.raises(ValueError, match="compiled=True does not support LoopPeepholeLSTM"):
+    layer = build(LoopMixingLSTM, compiled=True)
+    with pytest.raises(ValueError, match="compiled=True does not support LoopMixingLSTM"):
         layer(kinds.inputs(), training=True)
 
 
 RUNS = {
-    "cell": (PeepholeLSTM, None, None, True),
-    "cell, LayerNorm, inference": (PeepholeLSTM, NORMS["layer"], MASK, False),
-    "cell, batch norm": (PeepholeLSTM, NORMS["timestep"], MASK, True),
-    "cell and norm": (PeepholeLSTM, MeanNormalization(), MASK, True),
-    "cell and norm, inference": (PeepholeLSTM, MeanNormalization(), MASK, False),
+    "cell": (MixingLSTM, None, None, True),
+    "cell, LayerNorm, inference": (MixingLSTM, NORMS["layer"], MASK, False),
+    "cell, batch norm": (MixingLSTM, NORMS["timestep"], MASK, True),
+    "cell and norm": (MixingLSTM, MeanNormalization(), MASK, True),
+    "cell and norm, inference": (MixingLSTM, MeanNormalization(), MASK, False),
     "norm, GRU": (GRU.layer, MeanNormalization(), MASK, True),
 }
 

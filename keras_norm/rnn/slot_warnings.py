@@ -1,0 +1,60 @@
+"""Warn of norms that remove what a recurrent cell needs."""
+
+import warnings
+from collections.abc import Iterable, Mapping
+
+import keras
+
+from keras_norm.ops.sample_norm import SampleNorm
+from keras_norm.rnn.core.recurrence import step_norm
+from keras_norm.rnn.slots import KERNEL_SLOTS, Slots
+
+MIN_FEATURES, MIN_UNITS = 4, 3
+FEW_FEATURES = (
+    "A norm of W x removes the scale of x: with one feature, only the sign of x is left. "
+    "Received inputs whose last dimension is {features}, and {norm} in {slot}. Put a Dense layer "
+    "with more units before this layer, or leave that norm out: pass norm={others} to NormLSTM, "
+    "NormGRU or NormSimpleRNN. With norm_form='joint' a norm of W x + U h keeps the scale."
+)
+FEW_UNITS = (
+    "A LayerNorm of 1 unit is 0 for all inputs, and of 2 units it is 1 and -1. Received slots of "
+    "so few units: {narrow}. Use more units, or leave these norms out: pass norm={others} to "
+    "NormLSTM, NormGRU or NormSimpleRNN."
+)
+
+
+def warn_of_few_features(slots: Slots, features: int) -> None:
+    """Warn if the inputs x have few features, and a cell has a per-sample norm of W x.
+
+    Such a norm removes the scale of x: with one feature, only the sign of x is left.
+    """
+    remover = slots.scale_remover()
+    if remover is None or features >= MIN_FEATURES:
+        return
+    slot, cls = remover
+    others = _norms_of(other for other in slots.widths if other not in KERNEL_SLOTS)
+    given = {"features": features, "norm": cls.__name__, "slot": slot, "others": others}
+    warnings.warn(FEW_FEATURES.format(**given), stacklevel=2)
+
+
+def warn_of_few_units(slots: Slots, layers: Mapping[str, keras.layers.Layer]) -> None:
+    """Warn if a LayerNorm has one or two units.
+
+    Args:
+        slots: the slots of a cell.
+        layers: the norm layer of each slot.
+    """
+    norms = {slot: step_norm(layer, training=False) for slot, layer in layers.items()}
+    narrow = {
+        slot: slots.widths[slot]
+        for slot, norm in norms.items()
+        if isinstance(norm, SampleNorm) and norm.center and slots.widths[slot] < MIN_UNITS
+    }
+    if narrow:
+        others = _norms_of(slot for slot in layers if slot not in narrow)
+        warnings.warn(FEW_UNITS.format(narrow=narrow, others=others), stacklevel=2)
+
+
+def _norms_of(slots: Iterable[str]) -> str:
+    """Return the argument `norm` with norms in some slots, as a user writes it."""
+    return "{" + ", ".join(f"'{slot}': ..." for slot in slots) + "}"
