@@ -3,6 +3,7 @@
 import keras
 
 from keras_norm.compat.equations import (
+    NO_OPTIONS,
     recurrent_cell,
     require_bias,
     require_forward,
@@ -24,6 +25,7 @@ ADVICE = "Create the layer as LayerNormLSTM(units)"
 ORDER = (0, 2, 1, 3)  # i, g, f, o becomes i, f, g, o
 EPSILON = 1e-5
 OPTIONS = {"activation": "tanh", "recurrent_activation": "sigmoid", "normalize_carry": False}
+OPTIONS |= {name: value for name, value in NO_OPTIONS.items() if name != "zoneout"}
 
 
 def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str = "") -> None:

@@ -151,7 +151,8 @@ def cases():
     add("torchscript", layer, time_first)
     layers = [rnn.LSTMLayer(rnn.LayerNormLSTMCell, FEATURES, UNITS, 1.0) for _ in range(2)]
     add("torchscript_bidirectional", Directions(layers), lambda module: time_first(module, 2))
-    add("haste", haste().LayerNormLSTM(FEATURES, UNITS, batch_first=True), outputs)
+    for name, zoneout in (("haste", 0.0), ("haste_zoneout", 0.3)):
+        add(name, haste().LayerNormLSTM(FEATURES, UNITS, True, zoneout=zoneout), outputs)
     add("tagger", Tagger())
     return found
 

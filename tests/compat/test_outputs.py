@@ -21,7 +21,7 @@ from tests.compat.layers import (
 )
 from tests.compat.recorded import LOADERS, UNITS, built, check_outputs, read, rows
 
-ATOL = {"torch": 1e-5, "haste": 1e-5, "flax": 1e-6, "addons": 1e-6, "kiros": 1e-12}
+ATOL = {"torch": 1e-6, "haste": 1e-6, "flax": 1e-6, "addons": 1e-6, "kiros": 1e-12}
 ATOL |= {"dreamer": 1e-12}
 SEQUENCES = {"return_sequences": True}
 FLAX_CELLS = {"LSTMCell": "lstm", "OptimizedLSTMCell": "lstm", "GRUCell": "gru"}
@@ -66,6 +66,7 @@ OUTPUTS = {
     "haste": [
         ("haste", keras_norm.LayerNormLSTM(UNITS, **SEQUENCES)),
         ("haste", haste_lstm_without_beta()),
+        ("haste_zoneout", keras_norm.LayerNormLSTM(UNITS, zoneout=0.3, **SEQUENCES)),
     ],
     "flax": [*flax_recurrences()],
     "addons": [

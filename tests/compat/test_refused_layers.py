@@ -98,6 +98,7 @@ OTHER_EQUATIONS = {
         ("haste", LSTM(UNITS), "Create the layer as LayerNormLSTM(units)"),
         ("haste", Bidirectional(keras_norm.LayerNormLSTM(UNITS)), "Received Bidirectional"),
         ("haste", keras_norm.LayerNormLSTM(UNITS, epsilon=1e-3), "epsilon=1e-05"),
+        ("haste", keras_norm.LayerNormLSTM(UNITS, cell_zoneout=0.1), "cell_zoneout=0.0"),
         ("haste", layer_norm_lstm(), "normalize_carry=False"),
         ("haste", keras_norm.LayerNormLSTM(UNITS, norm_form="joint"), "without it in kernel_norm"),
         ("haste", keras_norm.LayerNormLSTM(UNITS, use_bias=False), "use_bias=True"),
