@@ -1,11 +1,22 @@
 """Options of the LSTM and of the GRU: peepholes, a clipped c, a projection, candidate dropout."""
 
+import collections
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_norm
+from keras_norm.cells import (
+    CANDIDATE,
+    GATE,
+    StepGradients,
+    StepResult,
+    activate,
+    gate_gradient,
+    side_by_side,
+)
 from tests.check_layer import assert_refused
 from tests.pairwise import pairwise
 from tests.rnn import kinds
@@ -169,6 +180,47 @@ def test_all_rates_train_with_one_program():
         kinds.recurrence(kinds.build(LSTM, **dict.fromkeys(names, rate))) for rate in (0.1, 0.3)
     }
     assert len(of_rates) == 1
+
+
+class PlainLSTMCell(keras_norm.NormLSTMCell):
+    """The LSTM without the code of the options."""
+
+    ADDED_SLOTS = keras_norm.NormLSTMCell.ADDED_SLOTS
+
+    @staticmethod
+    def forward_step(x, u, states, weights, activate, norm):
+        i, f, g, o = activate(x[0] + u[0], (GATE, GATE, CANDIDATE, GATE))
+        c = f * states[1] + i * g
+        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
+        return StepResult([o * y, c], [i, f, g, o], [])
+
+    @staticmethod
+    def backward_step(gates, residuals, old, new, d_states, weights, norm):
+        (i, f, g, o), (_, c), (dh, dc) = gates, new, d_states
+        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
+        dc = dc + norm.backward("state_norm", c, gate_gradient(CANDIDATE, y, dh * o))
+        di, df = gate_gradient(GATE, i, dc * g), gate_gradient(GATE, f, dc * old[1])
+        dg, do = gate_gradient(CANDIDATE, g, dc * i), gate_gradient(GATE, o, dh * y)
+        dz = side_by_side([di, df, dg, do])
+        return StepGradients([dz], [dz], [None, dc * f], {})
+
+
+class PlainLSTM(keras_norm.NormLSTM):
+    cell_class = PlainLSTMCell
+
+
+def test_options_that_are_off_add_no_operation():
+    """Neither to a training step nor to inference."""
+
+    def operations(cls):
+        layer = kinds.built(cls(UNITS, LAYER_NORM, return_sequences=True, dtype="float64"))
+        x = kinds.cast(kinds.inputs())
+        for run in (lambda: kinds.train(layer, x), lambda: layer(x)):
+            graph = tf.function(run, autograph=False).get_concrete_function().graph.as_graph_def()
+            bodies = [graph.node, *(function.node_def for function in graph.library.function)]
+            yield collections.Counter(node.op for body in bodies for node in body)
+
+    assert list(operations(keras_norm.NormLSTM)) == list(operations(PlainLSTM))
 
 
 def test_rows_with_resets_equal_their_pieces():
