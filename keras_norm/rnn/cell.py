@@ -32,7 +32,7 @@ from keras_norm.rnn.norm_form import JOINT_SLOT, NormForm
 from keras_norm.rnn.option_checks import require_bool, require_rate
 from keras_norm.rnn.random_masks import RandomMasks
 from keras_norm.rnn.slot_statistics import statistics_of_cell
-from keras_norm.rnn.slot_warnings import warn_of_few_features, warn_of_few_units
+from keras_norm.rnn.slot_warnings import warn_of_few_features, warn_of_small_projection
 from keras_norm.rnn.slots import NormArgument, Slots, call_layer, deserialize_norm
 from keras_norm.rnn.timestep_counter import COUNTER_DIGITS, advance_counter, read_counter
 from keras_norm.typing import Config, Nest, Shape, Tensor, Tensors
@@ -108,7 +108,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             setattr(self, slot, layer)
         if not self.is_restored:
             warn_of_few_features(self.slots, self.kernel.shape[0])
-            warn_of_few_units(self.slots, self.slot_layers())
+            warn_of_small_projection(self.slots, self.slot_layers())
 
     def build_from_config(self, config: Config) -> None:
         """Build the cell of a loaded or copied model, without the warning of few features."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 import keras
 
 from keras_norm.ops.sample_norm import SampleNorm
+from keras_norm.rnn.core import projection
 from keras_norm.rnn.core.recurrence import step_norm
 from keras_norm.rnn.slots import KERNEL_SLOTS, Slots
 
@@ -16,10 +17,10 @@ FEW_FEATURES = (
     "with more units before this layer, or leave that norm out: pass norm={others} to NormLSTM, "
     "NormGRU or NormSimpleRNN. With norm_form='joint' a norm of W x + U h keeps the scale."
 )
-FEW_UNITS = (
-    "A LayerNorm of 1 unit is 0 for all inputs, and of 2 units it is 1 and -1. Received slots of "
-    "so few units: {narrow}. Use more units, or leave these norms out: pass norm={others} to "
-    "NormLSTM, NormGRU or NormSimpleRNN."
+SMALL_PROJECTION = (
+    "A LayerNorm of 1 unit is 0 for all inputs, and of 2 units it is 1 and -1. Received "
+    "projection_units={width}, and {norm} in {slot}. Use more units, or leave that norm out: pass "
+    "norm={others} to NormLSTM."
 )
 
 
@@ -37,22 +38,19 @@ def warn_of_few_features(slots: Slots, features: int) -> None:
     warnings.warn(FEW_FEATURES.format(**given), stacklevel=2)
 
 
-def warn_of_few_units(slots: Slots, layers: Mapping[str, keras.layers.Layer]) -> None:
-    """Warn if a LayerNorm has one or two units.
+def warn_of_small_projection(slots: Slots, layers: Mapping[str, keras.layers.Layer]) -> None:
+    """Warn if a LayerNorm of the projection has one or two units.
 
     Args:
         slots: the slots of a cell.
         layers: the norm layer of each slot.
     """
-    norms = {slot: step_norm(layer, training=False) for slot, layer in layers.items()}
-    narrow = {
-        slot: slots.widths[slot]
-        for slot, norm in norms.items()
-        if isinstance(norm, SampleNorm) and norm.center and slots.widths[slot] < MIN_UNITS
-    }
-    if narrow:
-        others = _norms_of(slot for slot in layers if slot not in narrow)
-        warnings.warn(FEW_UNITS.format(narrow=narrow, others=others), stacklevel=2)
+    layer, width = layers.get(projection.SLOT), slots.widths.get(projection.SLOT, MIN_UNITS)
+    norm = None if layer is None or width >= MIN_UNITS else step_norm(layer, training=False)
+    if isinstance(norm, SampleNorm) and norm.center:
+        others = _norms_of(slot for slot in layers if slot != projection.SLOT)
+        given = {"norm": type(layer).__name__, "slot": projection.SLOT, "others": others}
+        warnings.warn(SMALL_PROJECTION.format(width=width, **given), stacklevel=2)
 
 
 def _norms_of(slots: Iterable[str]) -> str:

@@ -185,13 +185,13 @@ def test_building_for_few_features_warns_once(kind, features):
         assert named == [slot for slot in kind.slots if not slot.startswith("kernel")]
 
 
-def test_a_layer_norm_of_one_or_two_units_warns_once():
+def test_a_layer_norm_of_a_projection_of_one_or_two_units_warns():
     def build(units):
         return lambda: kinds.build(kinds.LSTM, LayerNormalization(), projection_units=units)
 
     for units in (1, 2):
         (text,) = warnings_of(build(units), "A LayerNorm of 1 unit")
-        assert f"so few units: {{'projection_norm': {units}}}." in text
+        assert f"projection_units={units}, and LayerNormalization in projection_norm." in text
         assert "'state_norm': ...}" in text
     assert warnings_of(build(3), "A LayerNorm of 1 unit") == []
 
