@@ -3,7 +3,7 @@
     KERAS_BACKEND=torch python -m benchmarks.backends
 
 The program writes benchmarks/results_BACKEND.json and prints a table of docs/guides/benchmarks.md.
-With `--layers` it measures some layers beside Keras', and writes build/benchmark/BACKEND.json.
+With `--layers` it measures some layers beside Keras'.
 """
 
 import argparse
@@ -161,11 +161,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.backends")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="number of rounds")
     parser.add_argument("--layers", nargs="+", choices=OURS, default=OURS, help="default: all")
+    parser.add_argument("--json", type=pathlib.Path, help="file to write, in place of that above")
     arguments = parser.parse_args()
     found = measure_backend(arguments.rounds, arguments.layers)
     backend = found.settings["backend"]
-    folder = "benchmarks/results_" if tuple(arguments.layers) == OURS else "build/benchmark/"
-    found.save(pathlib.Path(f"{folder}{backend}.json"))
+    found.save(arguments.json or pathlib.Path(f"benchmarks/results_{backend}.json"))
     machine = {**found.machine, "backend": f"{backend} {found.machine[backend]}"}
     print(results.describe(machine), machine["backend"], found.settings["date"], sep="; ")
     print(report.markdown_rows(table(found)), NOTE, sep="\n\n")

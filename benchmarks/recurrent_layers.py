@@ -107,6 +107,14 @@ RECURRENT: dict[str, Callable[..., keras.layers.Layer]] = {
     settings.PROJECTED_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(
         s.units, projection_units=s.units // 2, **k
     ),
+    settings.PEEPHOLE_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(s.units, peepholes=True, **k),
+    settings.CLIPPED_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(s.units, cell_clip=3.0, **k),
+    settings.ZONEOUT_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(
+        s.units, zoneout=0.1, cell_zoneout=0.1, **k
+    ),
+    settings.DROPPED_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(
+        s.units, candidate_dropout=0.2, **k
+    ),
     settings.BN_LSTM: lambda s, **k: keras_norm.BatchNormLSTM(s.units, max_timesteps=s.time, **k),
     settings.RMS_LSTM: lambda s, **k: keras_norm.NormLSTM(
         s.units, norm=keras_norm.RMSNormalization(), **k

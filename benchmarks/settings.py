@@ -54,6 +54,8 @@ RMS_LSTM, NO_NORM = "RMS-LSTM", "norm=None"
 JOINT_LSTM, JOINT_ALL_LSTM = "LN-LSTM, joint form", "LN-LSTM, joint_all form"
 JOINT_ALL_GRU = "LN-GRU, joint_all form"
 PACKED_LSTM, PROJECTED_LSTM = "LN-LSTM, packed rows", "LN-LSTM, projection"
+ZONEOUT_LSTM, PEEPHOLE_LSTM = "LN-LSTM, zoneout", "LN-LSTM, peepholes"
+DROPPED_LSTM, CLIPPED_LSTM = "LN-LSTM, candidate dropout", "LN-LSTM, clipped c"
 OURS = (LN_LSTM, LN_GRU, BN_LSTM, RMS_LSTM, NO_NORM)
 KERAS_LSTM, KERAS_JIT, KERAS_GRU = "keras LSTM", "keras LSTM, jit", "keras GRU"
 KERAS_STATIC, KERAS_NO_CUDNN = "keras LSTM, static", "keras LSTM, no cuDNN"
@@ -90,6 +92,10 @@ OPTIONS = {
     JOINT_ALL_GRU: LN_GRU,
     PACKED_LSTM: LN_LSTM,
     PROJECTED_LSTM: LN_LSTM,
+    PEEPHOLE_LSTM: LN_LSTM,
+    CLIPPED_LSTM: LN_LSTM,
+    ZONEOUT_LSTM: LN_LSTM,
+    DROPPED_LSTM: LN_LSTM,
 }
 
 # Normalization layers, each with the Keras layer that it is compared with.
