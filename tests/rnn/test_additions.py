@@ -17,6 +17,7 @@ BATCH, TIME, FEATURES, UNITS = 5, 6, 5, 4
 X = np.random.default_rng(0).normal(size=(BATCH, TIME, FEATURES)).astype("float32")
 
 
+@pytest.mark.slow
 def test_a_model_with_both_is_rebuilt_converted_and_exported_with_its_step(tmp_path):
     own = MixingLSTM(UNITS, MeanNormalization(), return_sequences=True, name="own")
     model = keras.Sequential([keras.Input((None, FEATURES)), own, keras.layers.LSTM(3)])

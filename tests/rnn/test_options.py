@@ -20,9 +20,10 @@ from keras_norm.cells import (
 from tests.check_layer import assert_refused
 from tests.pairwise import pairwise
 from tests.rnn import kinds
-from tests.rnn.kinds import BATCH, GRU, LSTM, TIME, UNITS
-from tests.rnn.test_zoneout import UNMASKED_FIRST
+from tests.rnn.kinds import BATCH, GRU, LSTM, SIMPLE_RNN, TIME, UNITS
 
+# The oracle counts timesteps from the first unmasked one, so no sequence is padded in front.
+UNMASKED_FIRST = np.where(np.arange(TIME) == 0, kinds.MASK.any(1, keepdims=True), kinds.MASK)
 MASKS = {"unmasked": None, "masked": UNMASKED_FIRST}
 LAYER_NORM = keras_norm.LayerNormalization()
 NORMS = {"none": None, "layer": LAYER_NORM, "rms": keras_norm.RMSNormalization()}
@@ -82,18 +83,19 @@ OF_EVERY_CELL = {
     "norm_form": ["separate", "joint", "joint_all"],
     "mask": list(MASKS),
     "training": [True, False],
-    "candidate_dropout": [RATE, 0.0],
     "zoneout": [0.2, 0.0],
     "use_bias": [True, False],
 }
+OF_THE_GRU = {**OF_EVERY_CELL, "candidate_dropout": [RATE, 0.0]}
 OF_THE_LSTM = {
+    **OF_THE_GRU,
     "peepholes": [True, False],
     "cell_clip": [0.4, None],
     "projection_units": [3, 5, None],
     "cell_zoneout": [0.3, 0.0],
 }
-PAIRS = [(LSTM, options) for options in pairwise(**OF_EVERY_CELL, **OF_THE_LSTM)]
-PAIRS += [(GRU, options) for options in pairwise(**OF_EVERY_CELL)]
+OPTIONS = {LSTM: OF_THE_LSTM, GRU: OF_THE_GRU, SIMPLE_RNN: OF_EVERY_CELL}
+PAIRS = [(kind, options) for kind in OPTIONS for options in pairwise(**OPTIONS[kind])]
 
 
 @pytest.mark.parametrize(("kind", "options"), PAIRS, ids=str)

@@ -185,6 +185,7 @@ def fitted_weights(compiled, **options):
     return model.get_weights()
 
 
+@pytest.mark.slow
 def test_fit_in_a_compiled_step_matches_the_loop():
     found, expected = (
         fitted_weights("auto", jit_compile=True),

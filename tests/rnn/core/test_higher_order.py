@@ -85,7 +85,10 @@ def layer_of(compiled):
 
 
 @pytest.mark.usefixtures("xla")
-@pytest.mark.parametrize(("derivative", "batch"), [(two_gradients, 2), (jacobian, None)])
+@pytest.mark.parametrize(
+    ("derivative", "batch"),
+    [pytest.param(two_gradients, 2, marks=pytest.mark.slow), (jacobian, None)],
+)
 def test_derivatives_of_the_compiled_gradient_match_the_loop(derivative, batch):
     """TensorFlow vectorizes the gradient for the Jacobian; with a batch of one, a part is empty.
 
