@@ -239,9 +239,10 @@ class NormLSTM(keras.layers.RNN):
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
-        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
-            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
-            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        peepholes: whether the gates read c. i and f then have the further terms p_i * c and p_f * c
+            with the c before the step, and o the term p_o * c with the new c (Gers et al. 2002,
+            "Learning Precise Timing with LSTM Recurrent Networks"). p_i, p_f and p_o (units,) are
+            zeros before training.
         cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
             `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
@@ -1060,9 +1061,10 @@ class BatchNormLSTM(NormLSTM):
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
-        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
-            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
-            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        peepholes: whether the gates read c. i and f then have the further terms p_i * c and p_f * c
+            with the c before the step, and o the term p_o * c with the new c (Gers et al. 2002,
+            "Learning Precise Timing with LSTM Recurrent Networks"). p_i, p_f and p_o (units,) are
+            zeros before training.
         cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
             `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
@@ -1438,9 +1440,10 @@ class LayerNormLSTM(NormLSTM):
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
-        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
-            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
-            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        peepholes: whether the gates read c. i and f then have the further terms p_i * c and p_f * c
+            with the c before the step, and o the term p_o * c with the new c (Gers et al. 2002,
+            "Learning Precise Timing with LSTM Recurrent Networks"). p_i, p_f and p_o (units,) are
+            zeros before training.
         cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
             `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
@@ -1757,9 +1760,10 @@ class NormLSTMCell(keras.layers.LSTMCell):
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
-        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
-            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
-            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        peepholes: whether the gates read c. i and f then have the further terms p_i * c and p_f * c
+            with the c before the step, and o the term p_o * c with the new c (Gers et al. 2002,
+            "Learning Precise Timing with LSTM Recurrent Networks"). p_i, p_f and p_o (units,) are
+            zeros before training.
         cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
             `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
@@ -2115,9 +2119,10 @@ class BatchNormLSTMCell(NormLSTMCell):
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
-        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
-            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
-            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        peepholes: whether the gates read c. i and f then have the further terms p_i * c and p_f * c
+            with the c before the step, and o the term p_o * c with the new c (Gers et al. 2002,
+            "Learning Precise Timing with LSTM Recurrent Networks"). p_i, p_f and p_o (units,) are
+            zeros before training.
         cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
             `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
@@ -2448,9 +2453,10 @@ class LayerNormLSTMCell(NormLSTMCell):
         projection_units: None, or the size of h = projection_norm(P (s(o) * tanh(state_norm(c)))).
             P is a matrix, and `projection_norm` a further slot of the separate form (Sak et al.
             2014, arXiv 1402.1128). c has the size `units`.
-        peepholes: whether the gates read c: i = ... + p_i * c and f = ... + p_f * c the c of the
-            step before, and o = ... + p_o * c the new one (Gers et al. 2002, "Learning Precise
-            Timing with LSTM Recurrent Networks"). The weights p (units,) are zeros before training.
+        peepholes: whether the gates read c. i and f then have the further terms p_i * c and p_f * c
+            with the c before the step, and o the term p_o * c with the new c (Gers et al. 2002,
+            "Learning Precise Timing with LSTM Recurrent Networks"). p_i, p_f and p_o (units,) are
+            zeros before training.
         cell_clip: None, or the bound of c: c becomes min(max(c, -`cell_clip`), `cell_clip`) before
             `state_norm` and o read it, as in TensorFlow's `BlockLSTM`.
         normalize_carry: whether the next step receives state_norm(c), as in the cell of TensorFlow
