@@ -105,7 +105,7 @@ RECURRENT: dict[str, Callable[..., keras.layers.Layer]] = {
     ),
     settings.PACKED_LSTM: lambda s, **k: PackedRows(keras_norm.LayerNormLSTM(s.units, **k)),
     settings.PROJECTED_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(
-        s.units, projection_units=s.units // 2, **k
+        s.units, projection_units=max(s.units // 2, 3), **k
     ),
     settings.PEEPHOLE_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(s.units, peepholes=True, **k),
     settings.CLIPPED_LSTM: lambda s, **k: keras_norm.LayerNormLSTM(s.units, cell_clip=3.0, **k),

@@ -75,11 +75,16 @@ class Rng:
     Args:
         seed: the seed.
         later: whether to use the second stream, see `LATER`.
+
+    Attributes:
+        later: choices of the second stream.
+        states: the stream that draws which layers learn their initial states.
     """
 
     def __init__(self, seed: int, later: bool = False) -> None:
         self.numbers = np.random.default_rng([seed, LATER] if later else seed)
         self.later = self if later else Rng(seed, later=True)
+        self.states = np.random.default_rng([seed, LATER, 1])
 
     def chance(self, probability: float) -> bool:
         """Return True with this probability."""
@@ -326,7 +331,7 @@ def _recurrence(
         options["norm"] = None if rng.chance(0.3) else _norm(rng, inside=True)
         if kind == "GRU" and options["norm"] is None:
             options["reset_after"] = rng.chance(0.5)
-    options["learn_initial_state"] = rng.later.chance(0.2)
+    options["learn_initial_state"] = bool(rng.states.random() < 0.2)
     return getattr(keras_norm, family + kind)(units, **options)
 
 
