@@ -71,9 +71,8 @@ def build_model(pairs):
     inputs = keras.Input((None, FEATURES), name="x")
     masked = keras.layers.Masking()(inputs)
     branches = []
-    for k, (cell, norm) in enumerate(pairs):
-        options = {"norm": NORMS[norm], "dropout": 0.1, "name": f"branch_{k}"}
-        recurrent = {**CELLS, **OPTIONS}[cell](UNITS, **options)
+    for cell, norm in pairs:
+        recurrent = {**CELLS, **OPTIONS}[cell](UNITS, norm=NORMS[norm], dropout=0.1)
         branches.append(keras.layers.Dense(1)(recurrent(masked)))
     return keras.Model(inputs, keras.layers.Concatenate(name="y")(branches))
 

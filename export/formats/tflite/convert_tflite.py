@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import channel
 import float_ops
+import product_inputs
 import tensorflow as tf
 import worker_protocol as protocol
 
@@ -39,7 +40,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
     if options["quantize"] in INTEGERS:
         converter.target_spec.supported_ops = INTEGERS[options["quantize"]]
         converter.representative_dataset = lambda: calibration(**options["calibration"])
-    content = converter.convert()
+    content = product_inputs.keep_dimensions(converter.convert())
     if options.get("products"):
         products = float_ops.compute_in_float32(content, all_but_products=True)
         pathlib.Path(options["products"]).write_bytes(products)

@@ -14,11 +14,10 @@ operations that read integers. Two kinds of operations need float32:
 import copy
 from collections.abc import Iterable
 
-import flatbuffers
 import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
-from tflite_schema import has_scale, operation_names, scale_and_zero
+from tflite_schema import has_scale, operation_names, pack, scale_and_zero
 
 # Operations that are never rewritten to float32: matrix products and lookups, because weights in
 # float32 would make the file large, and operations that run subgraphs. All other operations cost
@@ -59,9 +58,8 @@ def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
     for graph in model.subgraphs:
         _Graph(model, graph).give_scales()
         _Graph(model, graph).convert(all_but_products)
-    builder = flatbuffers.Builder(len(content))
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    packed: bytes = pack(model)
+    return packed
 
 
 def operations_in_float32(content: bytes) -> list[tuple[str, str]]:

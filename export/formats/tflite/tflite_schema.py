@@ -1,10 +1,11 @@
-"""Read the names of operations and the scales of integers in a parsed TFLite file.
+"""Read the names of operations and the scales of integers in a parsed TFLite file; pack the file.
 
 Worker scripts import this module by its path.
 """
 
 from typing import Any, TypeAlias
 
+import flatbuffers
 import numpy as np
 import numpy.typing as npt
 
@@ -48,3 +49,10 @@ def scale_and_zero(tensor: Schema, rank: int) -> tuple[Array, Array]:
         for numbers in (quantization.scale, quantization.zeroPoint)
     )
     return scale, zero
+
+
+def pack(model: Schema) -> bytes:
+    """Return the content of the TFLite file of a parsed or rewritten file."""
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
