@@ -205,9 +205,10 @@ def operations_are_watched() -> bool:
 
 
 def is_graph_of_replica() -> bool:
-    """Return whether a replica function of MirroredStrategy can add over replicas at this place.
+    """Return whether the current graph is a replica function's own, where `all_reduce` can run.
 
-    It cannot in a loop, a conditional or a nested function, which have graphs of their own.
+    MirroredStrategy cannot run `all_reduce` in the graph of a loop, a conditional or a nested
+    function.
     """
     import tensorflow as tf
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import rich.console
 import rich.progress
 
-# Seconds before a bar is shown, and seconds between two updates without a text.
+# Seconds before a bar is shown, and between two updates of a bar in steps without a text.
 DELAY, INTERVAL = 1.0, 0.2
 
 

@@ -65,7 +65,7 @@ def make_result(
 def _compare_outputs(
     subject: Subject, judge: Judge, measured: DataMeasurements
 ) -> tuple[OutputResult, ...]:
-    """Compare every output with the Keras model, for every test input and for all data.
+    """Compare each output with the Keras model: for each test input, and for all samples.
 
     For an 8-bit file, all test inputs with one number of timesteps are judged together. Test
     inputs with masked timesteps and test inputs without masked timesteps are separate groups.

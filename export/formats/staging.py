@@ -180,6 +180,6 @@ def _require_replaceable(other: pathlib.Path | None, overwrite: bool) -> None:
         )
     if not overwrite:
         raise FileExistsError(
-            f"{other} exists, and would belong to the new file; choose another path, or "
-            "overwrite=True"
+            f"{other} exists, and keras-norm verify would use it for the new file; choose another "
+            "path, or overwrite=True"
         )

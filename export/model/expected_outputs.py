@@ -252,7 +252,7 @@ def _find_problem(outputs: Arrays) -> str | None:
 
 
 def _first_problem(cases: Iterable[Case]) -> str | None:
-    """Return the first problem of test inputs without masked timesteps (`_find_problem`)."""
+    """Return the first problem in the outputs of unmasked test inputs; None if there is none."""
     return next(filter(None, (_find_problem(c.outputs) for c in cases if not c.masked)), None)
 
 

@@ -40,7 +40,9 @@ class PortableValues:
         self.functions: list[Callable[..., object]] = []
 
     def convert(self, value: Any) -> Any:
-        """Replace models, tensors, datasets and functions, also in lists, tuples and dicts.
+        """Convert models, tensors, datasets and functions to values that another process can read.
+
+        Items of lists, tuples and dicts are converted too.
 
         Raises:
             ValueError: a model cannot be saved, or uses a class that cannot be imported.

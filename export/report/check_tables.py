@@ -158,7 +158,7 @@ def layers_table(
 
 
 def _updates(layer: LayerStatistics) -> str:
-    """Format the number of updates: "12"; "3-12" if timesteps differ in it; or "unknown"."""
+    """Format the number of updates: "12"; "3-12" if it differs by timestep; or "unknown"."""
     if layer.updates is None:
         return "unknown"
     fewest, most = min(layer.updates), max(layer.updates)

@@ -24,7 +24,7 @@ from keras_norm.compat.named_weights import (
 )
 
 COLLECTIONS = ("params/", "batch_stats/")
-RANDOM_STATES = ("rngs/key", "rngs/count")  # entries of nnx modules that are not weights
+RANDOM_STATES = ("rngs/key", "rngs/count")  # states of nnx random generators, not weights
 # Norms of Keras, with the module of Flax and its default epsilon.
 NORMS = {
     keras.layers.LayerNormalization: ("LayerNorm", 1e-6),

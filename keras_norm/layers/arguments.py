@@ -11,7 +11,7 @@ from keras_norm.typing import Config
 
 # Arguments that Keras reads from **kwargs and does not declare.
 UNDECLARED = frozenset(["implementation", "input_dim", "input_shape"])
-# Arguments that configs of earlier revisions do not have, with the values that give their outputs.
+# Arguments missing in configs of earlier revisions, with the values that keep the old outputs.
 EARLIER_VALUES = {"count_leading_padding": True}
 KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
 

@@ -86,7 +86,7 @@ class Statistics:
         if found != FORMAT:
             raise ValueError(
                 f"{name} has statistics in format {found}. This version of keras_norm reads format "
-                f"{FORMAT}. Use one version of keras_norm for all parts."
+                f"{FORMAT}. Compute all statistics with one version of keras_norm."
             )
         try:
             layers = {

@@ -16,7 +16,7 @@ class Repeat(EqualOutputs):
         cases = subject.plan.expected.cases
         other, case, before = cases[0], cases[-1], subject.outputs[len(cases) - 1]
         subject.run(other.inputs)
-        after, between = subject.run(case.inputs), f"after a call with {other.name},"
-        return [Pair(before, after, f"{case.name}: {between} ", case.rows)], (
-            f"{case.name}: a repeated call, {between} gives equal outputs"
+        after, between = subject.run(case.inputs), f"after a call with {other.name}"
+        return [Pair(before, after, f"{case.name}: {between}, ", case.rows)], (
+            f"{case.name}: a repeated call, {between}, gives equal outputs"
         )

@@ -58,7 +58,7 @@ class Streaming(EqualOutputs):
         )
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return advice on wrong streaming; None if outputs for the test inputs are wrong too.
+        """Return advice if streaming differs; None if outputs for the test inputs differ too.
 
         The report has other advice for wrong outputs for the test inputs.
         """

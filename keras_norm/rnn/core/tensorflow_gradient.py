@@ -238,7 +238,7 @@ def _require_second_gradient(x: Tensor) -> None:
 
 
 def _is_dynamic(size: int | None) -> bool:
-    """Return whether a dimension is dynamic; in eager calls each dimension is."""
+    """Return whether a dimension is dynamic. In eager calls every dimension counts as dynamic."""
     return size is None or tf.executing_eagerly()
 
 
