@@ -6,21 +6,23 @@ import keras
 
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.cell_layer import CellLayer
-from keras_norm.rnn.core import projection
 from keras_norm.rnn.core.candidate_dropout import drop_candidate
-from keras_norm.rnn.core.cell_clip import CELL_CLIP, clip_gradient, clip_state
-from keras_norm.rnn.core.operations import activate, gate_gradient, side_by_side
-from keras_norm.rnn.core.peepholes import (
+from keras_norm.rnn.core.lstm_options import (
+    CELL_CLIP,
     FORGET,
     INPUT,
     OUTPUT,
     PEEPHOLES,
-    has_peepholes,
+    PROJECTION_KERNEL,
+    PROJECTION_SLOT,
+    clip_gradient,
+    clip_state,
     peephole_gradients,
-    read_new_state,
+    project_output,
+    projection_gradient,
     read_old_state,
 )
-from keras_norm.rnn.core.projection import project_output, projection_gradient
+from keras_norm.rnn.core.operations import activate, gate_gradient, side_by_side
 from keras_norm.rnn.core.recurrence import (
     CANDIDATE,
     GATE,
@@ -114,7 +116,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
     """
 
     SLOTS: ClassVar = {"kernel_norm": 4, "recurrent_norm": 4, "state_norm": 1}
-    OPTION_SLOTS: ClassVar = (projection.SLOT,)
+    OPTION_SLOTS: ClassVar = (PROJECTION_SLOT,)
     ADDED_SLOTS: ClassVar = (*NormCell.ADDED_SLOTS, "recurrent_norm")
     GATES: ClassVar = ("input", "forget", "cell", "output")
     CANDIDATE: ClassVar = -2
@@ -154,7 +156,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         """Return the width of each slot; the separate form has a slot of the projection."""
         widths = super().slot_widths(units, norm_form)
         if norm_form == "separate" and self.projection_units is not None:
-            widths[projection.SLOT] = self.projection_units
+            widths[PROJECTION_SLOT] = self.projection_units
         return widths
 
     def build(self, input_shape: Shape) -> None:
@@ -167,14 +169,14 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
             self.projection_kernel = self.add_weight(
                 (self.units, self.projection_units),
                 self.kernel_initializer,
-                name=projection.KERNEL,
+                name=PROJECTION_KERNEL,
                 regularizer=self.kernel_regularizer,
                 constraint=self.kernel_constraint,
             )
 
     def step_weights(self) -> Weights:
         """Return the weights of a step, with the peepholes and the kernel of the projection."""
-        names = [*PEEPHOLES, projection.KERNEL]
+        names = [*PEEPHOLES, PROJECTION_KERNEL]
         found = {name: getattr(self, name) for name in names if hasattr(self, name)}
         return super().step_weights()._replace(cell=found)
 
@@ -192,12 +194,12 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         norm: ApplyNorm,
     ) -> StepResult:
         """Compute the new states h and c; see `NormCell.forward_step`."""
-        z, old, reads_c = x[0] + u[0], states[1], has_peepholes(weights)
+        z, old, reads_c = x[0] + u[0], states[1], OUTPUT in weights
         if reads_c:
             z, z_o = read_old_state(z, old, weights)
         i, f, g, *gates = activate(z, (GATE, GATE, CANDIDATE, GATE)[: 3 if reads_c else 4])
         c = clip_state(f * old + i * drop_candidate(g, weights), weights)
-        (o,) = activate(read_new_state(z_o, c, weights), (GATE,)) if reads_c else gates
+        (o,) = activate(z_o + weights[OUTPUT] * c, (GATE,)) if reads_c else gates
         (y,) = activate(norm("state_norm", c), (CANDIDATE,))
         h, residuals = project_output(o * y, weights, norm)
         return StepResult([h, c], [i, f, g, o], residuals)
@@ -215,20 +217,19 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         """Compute the gradients of a step; see `NormCell.backward_step`."""
         (i, f, g, o), (_, c), (dh, dc) = gates, new, d_states
         (y,) = activate(norm("state_norm", c), (CANDIDATE,))
-        d_weights: WeightGradients = {}
-        dm = dh
-        if projection.KERNEL in weights:
+        dm, d_weights = dh, WeightGradients()
+        if PROJECTION_KERNEL in weights:
             dm, d_weights = projection_gradient(o * y, residuals, dh, weights, norm)
         do = gate_gradient(GATE, o, dm * y)
         dc = dc + norm.backward("state_norm", c, gate_gradient(CANDIDATE, y, dm * o))
-        if has_peepholes(weights):
+        if OUTPUT in weights:
             dc = dc + do * weights[OUTPUT]
         dc = clip_gradient(c, dc, weights)
         di = gate_gradient(GATE, i, dc * drop_candidate(g, weights))
         df = gate_gradient(GATE, f, dc * old[1])
         dg = gate_gradient(CANDIDATE, g, drop_candidate(dc * i, weights))
         d_old = dc * f
-        if has_peepholes(weights):
+        if OUTPUT in weights:
             d_old = d_old + di * weights[INPUT] + df * weights[FORGET]
             d_weights |= peephole_gradients(di, df, do, old[1], c)
         dz = side_by_side([di, df, dg, do])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import keras
 
 from keras_norm.ops.sample_norm import SampleNorm
-from keras_norm.rnn.core import projection
+from keras_norm.rnn.core.lstm_options import PROJECTION_SLOT
 from keras_norm.rnn.core.recurrence import step_norm
 from keras_norm.rnn.slots import KERNEL_SLOTS, Slots
 
@@ -45,11 +45,11 @@ def warn_of_small_projection(slots: Slots, layers: Mapping[str, keras.layers.Lay
         slots: the slots of a cell.
         layers: the norm layer of each slot.
     """
-    layer, width = layers.get(projection.SLOT), slots.widths.get(projection.SLOT, MIN_UNITS)
+    layer, width = layers.get(PROJECTION_SLOT), slots.widths.get(PROJECTION_SLOT, MIN_UNITS)
     norm = None if layer is None or width >= MIN_UNITS else step_norm(layer, training=False)
     if isinstance(norm, SampleNorm) and norm.center:
-        others = _norms_of(slot for slot in layers if slot != projection.SLOT)
-        given = {"norm": type(layer).__name__, "slot": projection.SLOT, "others": others}
+        others = _norms_of(slot for slot in layers if slot != PROJECTION_SLOT)
+        given = {"norm": type(layer).__name__, "slot": PROJECTION_SLOT, "others": others}
         warnings.warn(SMALL_PROJECTION.format(width=width, **given), stacklevel=2)
 
 

@@ -24,7 +24,7 @@ LEARNED = {"learn_initial_state": True}
 
 
 class Warm(keras.layers.GRUCell):
-    """A cell of a user that begins with ones."""
+    """A cell of a user whose initial states are ones."""
 
     def get_initial_state(self, batch_size=None):
         return [keras.ops.ones((batch_size, self.units))]

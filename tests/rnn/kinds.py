@@ -17,7 +17,7 @@ from keras_norm import (
     VarianceNormalization,
 )
 from keras_norm.rnn.compiled import recurrence_of
-from keras_norm.rnn.core.peepholes import PEEPHOLES
+from keras_norm.rnn.core.lstm_options import PEEPHOLES
 from tests import oracles
 
 BATCH, TIME, FEATURES, UNITS = 5, 4, 2, 4

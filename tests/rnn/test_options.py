@@ -8,18 +8,10 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.cells import (
-    CANDIDATE,
-    GATE,
-    StepGradients,
-    StepResult,
-    activate,
-    gate_gradient,
-    side_by_side,
-)
 from tests.check_layer import assert_refused
 from tests.pairwise import pairwise
 from tests.rnn import kinds
+from tests.rnn.core.extensions import PlainLSTM
 from tests.rnn.kinds import BATCH, GRU, LSTM, SIMPLE_RNN, TIME, UNITS
 
 # The oracle counts timesteps from the first unmasked one, so no sequence is padded in front.
@@ -182,33 +174,6 @@ def test_all_rates_train_with_one_program():
         kinds.recurrence(kinds.build(LSTM, **dict.fromkeys(names, rate))) for rate in (0.1, 0.3)
     }
     assert len(of_rates) == 1
-
-
-class PlainLSTMCell(keras_norm.NormLSTMCell):
-    """The LSTM without the code of the options."""
-
-    ADDED_SLOTS = keras_norm.NormLSTMCell.ADDED_SLOTS
-
-    @staticmethod
-    def forward_step(x, u, states, weights, activate, norm):
-        i, f, g, o = activate(x[0] + u[0], (GATE, GATE, CANDIDATE, GATE))
-        c = f * states[1] + i * g
-        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
-        return StepResult([o * y, c], [i, f, g, o], [])
-
-    @staticmethod
-    def backward_step(gates, residuals, old, new, d_states, weights, norm):
-        (i, f, g, o), (_, c), (dh, dc) = gates, new, d_states
-        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
-        dc = dc + norm.backward("state_norm", c, gate_gradient(CANDIDATE, y, dh * o))
-        di, df = gate_gradient(GATE, i, dc * g), gate_gradient(GATE, f, dc * old[1])
-        dg, do = gate_gradient(CANDIDATE, g, dc * i), gate_gradient(GATE, o, dh * y)
-        dz = side_by_side([di, df, dg, do])
-        return StepGradients([dz], [dz], [None, dc * f], {})
-
-
-class PlainLSTM(keras_norm.NormLSTM):
-    cell_class = PlainLSTMCell
 
 
 def test_options_that_are_off_add_no_operation():

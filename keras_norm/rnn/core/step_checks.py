@@ -8,7 +8,7 @@ from keras_norm.typing import Tensor, Tensors
 
 
 def is_matrix(weight: Tensor) -> bool:
-    """Return whether a further weight of a cell is a matrix W, with a product x W in the step."""
+    """Return whether a further weight of a cell is a matrix, which a step multiplies by inputs."""
     return len(weight.shape) == 2
 
 

@@ -83,6 +83,33 @@ class MixingLSTM(NormLSTM):
     cell_class = MixingLSTMCell
 
 
+class PlainLSTMCell(NormLSTMCell):
+    """The LSTM without the code of the options."""
+
+    ADDED_SLOTS = NormLSTMCell.ADDED_SLOTS
+
+    @staticmethod
+    def forward_step(x, u, states, weights, activate, norm):
+        i, f, g, o = activate(x[0] + u[0], (GATE, GATE, CANDIDATE, GATE))
+        c = f * states[1] + i * g
+        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
+        return StepResult([o * y, c], [i, f, g, o], [])
+
+    @staticmethod
+    def backward_step(gates, residuals, old, new, d_states, weights, norm):
+        (i, f, g, o), (_, c), (dh, dc) = gates, new, d_states
+        (y,) = activate(norm("state_norm", c), (CANDIDATE,))
+        dc = dc + norm.backward("state_norm", c, gate_gradient(CANDIDATE, y, dh * o))
+        di, df = gate_gradient(GATE, i, dc * g), gate_gradient(GATE, f, dc * old[1])
+        dg, do = gate_gradient(CANDIDATE, g, dc * i), gate_gradient(GATE, o, dh * y)
+        dz = side_by_side([di, df, dg, do])
+        return StepGradients([dz], [dz], [None, dc * f], {})
+
+
+class PlainLSTM(NormLSTM):
+    cell_class = PlainLSTMCell
+
+
 def model_layers():
     """Return the layers of the model that one backend trains and another backend loads."""
     options = {"return_sequences": True}

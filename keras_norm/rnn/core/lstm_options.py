@@ -1,0 +1,81 @@
+"""Options of an LSTM's step: a clipped c, peepholes (Gers et al. 2002), and a projection of h."""
+
+from keras import ops
+
+from keras_norm.rnn.core.operations import split_columns
+from keras_norm.rnn.core.recurrence import ApplyNorm, CellWeights, WeightGradients
+from keras_norm.rnn.core.step_norms import StepNorms
+from keras_norm.typing import Tensor, Tensors
+
+CELL_CLIP = "cell_clip"  # the name of the bound among the options
+# Names of the peepholes (units,) of the gates i, f and o.
+INPUT, FORGET, OUTPUT = PEEPHOLES = ("input_peephole", "forget_peephole", "output_peephole")
+# Name of the kernel P (units, projection_units) of the projection m P.
+PROJECTION_KERNEL = "projection_kernel"
+PROJECTION_SLOT = "projection_norm"  # the slot of the norm of m P
+
+
+def clip_state(c: Tensor, options: CellWeights) -> Tensor:
+    """Return min(max(c, -bound), bound); without a bound, c."""
+    bound = options.get(CELL_CLIP)
+    return c if bound is None else ops.clip(c, -bound, bound)
+
+
+def clip_gradient(c: Tensor, dc: Tensor, options: CellWeights) -> Tensor:
+    """Return the gradient of the cell state before it was clipped: zero where it was.
+
+    Args:
+        c: the clipped cell state.
+        dc: gradient of `c`.
+        options: options of the cell.
+    """
+    bound = options.get(CELL_CLIP)
+    return dc if bound is None else ops.where(ops.abs(c) < bound, dc, 0.0)
+
+
+def read_old_state(z: Tensor, c: Tensor, weights: CellWeights) -> tuple[Tensors, Tensor]:
+    """Return z_i + p_i * c, z_f + p_f * c and z_g as a list, and z_o, which reads the new c.
+
+    Args:
+        z: pre-activations of i, f, g and o, (batch, 4 * units).
+        c: the cell state before the step, (batch, units).
+        weights: the weights of the cell.
+    """
+    z_i, z_f, z_g, z_o = split_columns(z, [c.shape[-1]] * 4)
+    return [z_i + weights[INPUT] * c, z_f + weights[FORGET] * c, z_g], z_o
+
+
+def peephole_gradients(
+    di: Tensor, df: Tensor, do: Tensor, old: Tensor, new: Tensor
+) -> WeightGradients:
+    """Return the gradients of the peepholes for each sample: di * old, df * old and do * new.
+
+    `di`, `df` and `do` are gradients of pre-activations, and `old` and `new` the cell states before
+    and after the step.
+    """
+    return {INPUT: di * old, FORGET: df * old, OUTPUT: do * new}
+
+
+def project_output(m: Tensor, weights: CellWeights, norm: ApplyNorm) -> tuple[Tensor, Tensors]:
+    """Return h = norm(m P), and m P as a list for `projection_gradient`; without P return m.
+
+    Args:
+        m: the output of the cell without a projection (batch, units).
+        weights: weights of the cell.
+        norm: norms of the step.
+    """
+    if PROJECTION_KERNEL not in weights:
+        return m, []
+    a = ops.matmul(m, weights[PROJECTION_KERNEL])
+    return norm(PROJECTION_SLOT, a), [a]
+
+
+def projection_gradient(
+    m: Tensor, residuals: Tensors, dh: Tensor, weights: CellWeights, norm: StepNorms
+) -> tuple[Tensor, WeightGradients]:
+    """Return the gradient of m, and that of P as the pair (m, gradient of m P).
+
+    Arguments as for `project_output`, with the list that it returned, and the gradient of h.
+    """
+    da = norm.backward(PROJECTION_SLOT, residuals[0], dh)
+    return ops.matmul(da, ops.transpose(weights[PROJECTION_KERNEL])), {PROJECTION_KERNEL: (m, da)}
