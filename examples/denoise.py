@@ -60,7 +60,7 @@ def build():
 
 
 def snr(*spectra):
-    """Return the mean signal-to-noise ratio of (estimated, clean) spectra as sounds [dB]."""
+    """Return the mean SNR of (estimated, clean) STFTs, measured in the time domain [dB]."""
     window = tf.signal.inverse_stft_window_fn(HOP)
     x, clean = (tf.signal.inverse_stft(s, FRAME, HOP, window_fn=window).numpy() for s in spectra)
     return np.mean(10 * np.log10(np.sum(clean**2, axis=1) / np.sum((x - clean) ** 2, axis=1)))

@@ -46,7 +46,7 @@ def file_name(name: str) -> str:
 
 
 def with_file_names(inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Value]:
-    """Replace the names of inputs in Keras by their `names` in exported files.
+    """Rename the keys of `inputs` from their names in Keras to their `names` in exported files.
 
     A name does not change if it is in `names`. It does not change either if its name in files is
     not in `names`, or is also the name of another input.

@@ -40,7 +40,7 @@ class PredictionChanges:
         self._metric: str | None = None
         self._sums: collections.Counter[str] = collections.Counter()
         self._largest = 0.0
-        # Whether all values "before" lie between 0 and 1, and whether their last axis adds up to 1.
+        # Whether all values of `before` are between 0 and 1, and whether their last axis sums to 1.
         self._shares = self._distribution = True
         # All data decide which of two rules holds. Until then, both are counted.
         self._counts: dict[str, _Counts] = {}

@@ -95,7 +95,7 @@ def missing_folders(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def remove_empty(folders: Iterable[pathlib.Path]) -> None:
-    """Remove every empty folder of a list, in which subfolders come before their parents.
+    """Remove the empty folders of a list; the list has subfolders before their parents.
 
     A folder with content stays, and so do its parents.
     """

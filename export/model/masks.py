@@ -71,7 +71,7 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
 
 
 def _sequences(model: keras.Model) -> dict[str, Tensor]:
-    """Return the inputs of numbers with a time axis, (batch, time, ...), by name."""
+    """Return the numeric inputs with a time axis, (batch, time, ...), by name."""
     tensors = zip(input_specs(model).items(), model.inputs, strict=True)
     return {
         name: tensor

@@ -18,7 +18,7 @@ def count_leading_padding(mask: Tensor) -> Tensor:
     Returns:
         The counts, int32 (batch, 1).
     """
-    # TFLite cannot add bools, so the mask is converted to integers.
+    # TFLite cannot sum bools, so they are cast to int32.
     unmasked = ops.cumsum(ops.cast(mask, "int32"), axis=1)
     return ops.sum(ops.cast(unmasked == 0, "int32"), axis=1, keepdims=True)
 

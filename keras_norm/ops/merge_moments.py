@@ -36,7 +36,7 @@ def merge_moments(first: Moments, second: Moments) -> Moments:
 def reduce_moments(
     count: Tensor, mean: Tensor, variance: Tensor, total: Callable[[Tensor], Tensor]
 ) -> Moments:
-    """Combine the counts, means and variances of many sets with sums over the sets.
+    """Combine the counts, means and variances of many sets of values by sums over the sets.
 
     ::
 

@@ -104,8 +104,8 @@ def synchronizes(name: str) -> bool:
         raise ValueError(
             f"Layer {name!r} has synchronized=True, which is not supported inside a loop (such as "
             "keras.layers.RNN), a conditional or a tf.function. Received: "
-            f"{count_replicas()} replicas. Use a layer such as BatchNormLSTM, or leave "
-            "synchronized out."
+            f"{count_replicas()} replicas. Use a layer such as BatchNormLSTM, or remove "
+            "synchronized=True."
         )
     return True
 

@@ -72,7 +72,7 @@ class SampleNorm:
         return ops.where(share > 0, factor / ops.where(share > 0, share, 1.0), 0.0)
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
-        """Normalize `a` with its statistics, and multiply by gamma."""
+        """Normalize `a` with the given statistics, and multiply by gamma."""
         r, *m = statistics
         a = a - m[0] if m else a
         return a * (r if gamma is None else r * gamma)

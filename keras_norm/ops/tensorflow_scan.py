@@ -11,7 +11,7 @@ from keras_norm.typing import ScanStep, Tensor, Tensors
 # Number of timesteps in one iteration of the inference loop. One timestep per iteration would be
 # slow, because starting an iteration takes as long as ten operations.
 STEPS = 8
-# Smallest batch size for which each half of the batch gets its own loop.
+# Smallest batch size for which the batch is split into two halves, each with its own loop.
 SPLIT = 16
 
 

@@ -44,9 +44,9 @@ def require_synchronizable(layer: keras.layers.RNN, time: int) -> None:
     if keras.backend.backend() == "tensorflow":
         raise ValueError(
             f"{type(layer).__name__} '{layer.name}' has synchronized=True. On TensorFlow a loop "
-            f"over time cannot add over replicas. Received: {count_replicas()} replicas. Train "
-            "with KERAS_BACKEND=jax, where all statistics are those of the global batch, or leave "
-            "synchronized out."
+            f"over time cannot sum over replicas. Received: {count_replicas()} replicas. Train "
+            "with KERAS_BACKEND=jax, where all statistics are those of the global batch, or remove "
+            "synchronized=True."
         )
     require_equal_lengths(layer.name, time)
 

@@ -7,8 +7,8 @@ from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.export.results.constant_difference import ConstantDifference
 
-# Largest difference of a right constant, relative to the rounding errors of both files. The
-# largest measured ratio is 0.9; a constant of the wrong size has a ratio above 10.
+# Largest allowed difference from a new export, relative to the sum of both rounding errors.
+# Correct constants reach 0.9 in measurements; a constant with a wrong scale exceeds 10.
 ROUNDING_ERRORS = 2.0
 # Number of samples for a new export, and of their timesteps where the time dimension is dynamic.
 SAMPLES, TIMESTEPS = 32, 64

@@ -12,6 +12,7 @@ ONNX = Format(
     export=export_onnx,
     open=ONNXRunner,
     sources=onnx_sources,
-    foreign_ops=lambda path, ops: {op for op in ops if "." in op},  # of another domain than ONNX's
+    # An operation of a domain other than ONNX's is named "domain.Op", as in "com.microsoft.Gelu".
+    foreign_ops=lambda path, ops: {op for op in ops if "." in op},
     trace_script="onnx/run_onnx.py",
 )

@@ -42,7 +42,7 @@ def draw_changes(
 
 
 def is_drawn(change: Changes) -> bool:
-    """Return whether the changes of a state are random numbers, as in training."""
+    """Return whether `change` is a zoneout mask drawn in training, not a constant or None."""
     return not (change is None or isinstance(change, float))
 
 
