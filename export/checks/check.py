@@ -11,8 +11,7 @@ import keras
 from keras_norm.export import signature
 from keras_norm.export.checks.artifact_results import find_notes, make_result
 from keras_norm.export.checks.artifacts import Artifact, sources
-from keras_norm.export.checks.data_comparison import DataComparison, run_batches
-from keras_norm.export.checks.data_measurements import DataMeasurements
+from keras_norm.export.checks.data_measurements import DataMeasurements, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.checks.first_difference import explain_differences
 from keras_norm.export.checks.plan import Plan
@@ -22,7 +21,7 @@ from keras_norm.export.checks.properties.property_registry import (
     find_advice,
     measure_properties,
 )
-from keras_norm.export.checks.subject import Subject, open_subjects
+from keras_norm.export.checks.subject import Subject, open_subjects, run_all_data
 from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.compare.arrays import kind_of
 from keras_norm.export.compare.expected import Expected
@@ -156,11 +155,8 @@ def check(
             next(run_batches(first, plan.run, plan.expected.batch))
         with open_subjects(found, plan) as subjects:
             progress.step("comparing the outputs")
-            batch, meter = plan.expected.batch, GapMeter(model)
-            comparison = DataComparison(model, plan.run, meter, subjects, rtol, batch)
-            for part in parts:
-                comparison.add(part)
-            measured = comparison.measured
+            meter = GapMeter(model)
+            measured = run_all_data(parts, plan, subjects, meter, rtol)
             gap, advice = meter.judge(measured.samples, plan.samples.length, max_gap)
             expected = expected_on_data(plan.expected, measured, rtol, atol)
             judge = Judge(model, expected, plan.run)

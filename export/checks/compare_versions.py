@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from keras_norm.export.checks.artifacts import Artifact, FunctionRunner, SingleStepRunner
-from keras_norm.export.checks.data_comparison import Batch, add_changes, run_batches
+from keras_norm.export.checks.data_measurements import Batch, add_changes, run_batches
 from keras_norm.export.checks.data_reader import Data, DataLike
 from keras_norm.export.compare.arrays import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH

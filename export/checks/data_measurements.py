@@ -1,13 +1,76 @@
-"""Hold the measurements of a check on all samples of the data, updated after each batch."""
+"""Measure the Keras model and the artifacts on all samples of the data, batch after batch."""
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 
+import numpy as np
+
+from keras_norm.export.checks.data_reader import Part
+from keras_norm.export.compare.arrays import kind_of, magnitude, where_nan
+from keras_norm.export.compare.labels import read_labels
+from keras_norm.export.compare.output_differences import add_profiles, measure, merge_measurements
 from keras_norm.export.compare.prediction_changes import PredictionChanges
-from keras_norm.export.compare.quantization_tolerance import Spread
+from keras_norm.export.compare.quantization_tolerance import Spread, add_spreads, spreads
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.results.artifact_result import Metric
 from keras_norm.export.results.output_comparison import DifferenceProfile, Measurement
-from keras_norm.typing import Array
+from keras_norm.export.runtimes.runner import Run
+from keras_norm.typing import Array, Arrays
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """One batch of the data, with its expected outputs: the outputs of the reference model.
+
+    The reference model is the Keras model in a check, and the old version in a comparison of
+    versions.
+
+    Attributes:
+        rows: the batch's samples, as a slice of the part's samples. Further rows of the batch pad
+            it to the static batch size.
+        case: the inputs.
+        outputs: the outputs of the reference model.
+        part_labels: labels of all samples of the part, by output name.
+    """
+
+    rows: slice
+    case: Case
+    outputs: Arrays
+    part_labels: Arrays
+
+    @property
+    def count(self) -> int:
+        """Number of samples in the batch, without the rows that pad it to the static batch size."""
+        return int(self.rows.stop - self.rows.start)
+
+    @property
+    def row_outputs(self) -> Arrays:
+        """The reference model's outputs that have one row for each row of the batch."""
+        size = len(self.case.rows)
+        return {n: y for n, y in self.outputs.items() if np.shape(y)[:1] == (size,)}
+
+    @property
+    def labels(self) -> Arrays:
+        """The labels of the samples in this batch, by output name."""
+        return {name: y[self.rows] for name, y in self.part_labels.items()}
+
+    def cut(self, outputs: Arrays) -> Arrays:
+        """Remove from outputs the rows that pad the batch to the static batch size."""
+        return {name: y[: self.count] for name, y in outputs.items()}
+
+
+def run_batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
+    """Run the reference model on a part of the data, and yield each batch with its outputs.
+
+    `size` is the largest batch size. Raises ValueError if the labels do not fit the outputs.
+    """
+    labels: Arrays = {}
+    for rows, case in part.samples.batches(size):
+        batch = Batch(rows, case, run(case.inputs), labels)
+        if part.labels is not None and not labels:
+            labels = read_labels(part.labels, batch.row_outputs)
+            batch = dataclasses.replace(batch, part_labels=labels)
+        yield batch
 
 
 @dataclasses.dataclass
@@ -34,6 +97,22 @@ class ArtifactMeasurements:
         found = (changes.result().metrics for changes in self.changes.values())
         return tuple(pair[1] for pair in found if pair is not None)
 
+    def add(self, batch: Batch, actual: Arrays, rtol: float, source: str) -> None:
+        """Measure the outputs of the file for one batch; `source` is as for `Part`."""
+        measurements = measure(batch.outputs, actual, rtol, batch.case.rows, source)
+        for new in measurements:
+            old = self.outputs.get(new.output)
+            self.outputs[new.output] = new if old is None else merge_measurements(old, new)
+        add_profiles(self.profiles, batch.outputs, actual)
+        # Divide by the largest absolute output: a difference of 0.1 is small for an output of 1000.
+        excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
+        largest = max(excesses, default=-1.0)
+        if self.worst is None or largest > self.largest:
+            self.largest = largest
+            self.worst = dataclasses.replace(batch.case, outputs=batch.outputs)
+        wrong = {m.output for m in measurements if m.problem}
+        add_changes(self.changes, batch, {n: y for n, y in actual.items() if n not in wrong})
+
 
 @dataclasses.dataclass
 class DataMeasurements:
@@ -58,3 +137,38 @@ class DataMeasurements:
     spreads: tuple[Spread, ...] = ()
     nan: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
     keras: ArtifactMeasurements = dataclasses.field(default_factory=ArtifactMeasurements)
+
+    def add(self, batch: Batch, timesteps: int) -> None:
+        """Measure the outputs of the Keras model for one batch of a number of timesteps."""
+        own = batch.cut(batch.row_outputs)
+        self.samples += batch.count
+        self.timesteps = max(self.timesteps, timesteps)
+        for name, y in batch.outputs.items():
+            self.scales[name] = max(magnitude(y), self.scales.get(name, 0.0))
+            count, nan = self.nan.get(name, (0, 0))
+            self.nan[name] = count + y.size, nan + int(where_nan(y).sum())
+        for name, y in own.items():
+            first = self.first_rows.setdefault(name, y[:1])
+            if y.shape[1:] != first.shape[1:] or (y != first).any():
+                self.varying.add(name)
+        self.spreads = add_spreads([*self.spreads, *spreads(own)])
+        add_changes(self.keras.changes, batch, {name: own[name] for name in batch.labels})
+
+
+def add_changes(
+    changes: dict[str, PredictionChanges],
+    batch: Batch,
+    outputs: Arrays,
+    rows: Sequence[int] = (),
+    source: str = "",
+) -> None:
+    """Compare the predictions of a batch with the predictions of the reference model.
+
+    The function adds to `changes`, by output name. It ignores the names in `outputs` that are not
+    in `batch.row_outputs`. `rows` and `source` are as for `PredictionChanges.add`.
+    """
+    for name, before in batch.cut(batch.row_outputs).items():
+        if name in outputs and before.size and kind_of(before) != "text":
+            labels, after = batch.labels.get(name), outputs[name][: batch.count]
+            change = changes.setdefault(name, PredictionChanges(name))
+            change.add(before, after, labels, rows, source)

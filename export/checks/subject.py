@@ -5,14 +5,25 @@ import dataclasses
 import pathlib
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from keras_norm.export.checks.artifacts import SingleStepRunner
-from keras_norm.export.checks.data_measurements import ArtifactMeasurements, DataMeasurements
+from keras_norm.export.checks.data_measurements import (
+    ArtifactMeasurements,
+    Batch,
+    DataMeasurements,
+    run_batches,
+)
+from keras_norm.export.checks.data_reader import Part
 from keras_norm.export.checks.plan import Plan
+from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.compare.samples import Samples
+from keras_norm.export.compare.tolerance import TOLERANCES, coarsest
 from keras_norm.export.errors import RunnerError, UnsafeOpError, one_line
 from keras_norm.export.formats.artifact_format import Source
+from keras_norm.export.model.tolerance_factors import model_precision, timestep_counter
 from keras_norm.export.results.artifact_result import Cost
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
@@ -67,6 +78,23 @@ class Subject:
             raise RunnerError(self.error or f"{self.source.name} is not open")
         return self.runner
 
+    def run_batch(self, batch: Batch, source: str, rtol: float | None) -> None:
+        """Run one batch of the data, and measure the outputs, unless an error occurred before."""
+        if self.runner is None:
+            return
+        try:
+            outputs = self.runner(batch.case.inputs)
+            actual = {name: np.asarray(value) for name, value in outputs.items()}
+        # Catch every error, because a runner may raise any error. The artifact's result shows the
+        # error, and the check goes on with the other artifacts.
+        except Exception as error:
+            self.runner, self.error = None, one_line(error)
+            return
+        if rtol is None:
+            precision = model_precision(self.plan.model, batch.outputs)
+            rtol = TOLERANCES[coarsest([self.source.precision, precision])]
+        self.on_data.add(batch, actual, rtol, source)
+
     def record(self, size: int | None = None) -> None:
         """Run the other test inputs, store the outputs, and measure size, latency and operations.
 
@@ -111,6 +139,33 @@ def open_subjects(sources: Sequence[Source], plan: Plan) -> Iterator[tuple[Subje
                 subject.runner, subject.error = None, one_line(error)
             subjects.append(subject)
         yield tuple(subjects)
+
+
+def run_all_data(
+    parts: Iterable[Part],
+    plan: Plan,
+    subjects: Sequence[Subject],
+    gap: GapMeter,
+    rtol: float | None,
+) -> DataMeasurements:
+    """Run all data, one part at a time, and return the measurements of the Keras model.
+
+    `Subject.on_data` of the artifacts gets their measurements. Inference mode runs in batches of at
+    most `plan.expected.batch` samples. Training mode, for the train/inference gap, runs a whole
+    part as one batch, or in batches of the static batch size. `rtol` is the relative tolerance;
+    None for the tolerance of the values' precision.
+    """
+    measured, count_timesteps = DataMeasurements(), timestep_counter(plan.model)
+    for part in parts:
+        labels: Arrays = {}
+        for batch in run_batches(part, plan.run, plan.expected.batch):
+            labels = batch.part_labels
+            measured.add(batch, count_timesteps(batch.case.inputs))
+            for subject in subjects:
+                subject.run_batch(batch, part.source, rtol)
+        for rows, case in part.samples.batches(part.samples.count):
+            gap.add(case.inputs, {name: y[rows] for name, y in labels.items()})
+    return measured
 
 
 def measure_cost(run: Runner, samples: Samples, batch: int, size: int | None = None) -> Cost:

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from keras_norm.export import check
 from keras_norm.export.checks.artifacts import FunctionRunner, Source
-from keras_norm.export.checks.data_comparison import DataComparison
 from keras_norm.export.checks.data_reader import Data
-from keras_norm.export.checks.subject import Subject
+from keras_norm.export.checks.plan import Plan
+from keras_norm.export.checks.subject import Subject, run_all_data
 from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
@@ -145,13 +145,11 @@ def test_labels_that_do_not_fit_in_a_later_batch_raise(model):
 
 @pytest.mark.parametrize("wrong", [None, 5, 77])
 def test_the_worst_batch_is_recorded_also_if_all_values_pass(model, wrong):
-    own = KerasRunner(model)
+    own, data = KerasRunner(model), Data(input_specs(model), X)
     run = FunctionRunner(own if wrong is None else wrong_for_sample(model, wrong))
-    subject = Subject(Source("run", "", "float32", None), None, run)
-    meter = GapMeter(model)
-    compare = DataComparison(model, own, meter, [subject], None, 32)
-    for part in Data(input_specs(model), X):
-        compare.add(part)
+    plan = Plan(model, data.first()[0])
+    subject = Subject(Source("run", "", "float32", None), plan, run)
+    run_all_data(data, plan, [subject], GapMeter(model), None)
     case = subject.on_data.worst
     assert wrong is None or wrong in case.rows
     np.testing.assert_array_equal(own(case.inputs)["y"], case.outputs["y"])
