@@ -5,7 +5,9 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from keras_norm.export.input_names import TensorSpec
 from keras_norm.typing import Array, Arrays, TensorLike
+from keras_norm_verify.printable import printable
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
@@ -73,15 +75,49 @@ def can_convert(array: Array, dtype: np.dtype[np.generic]) -> bool:
     Integers convert to floats and to integers within the range of the dtype. Floats convert to
     floats only.
     """
-    return np.can_cast(array.dtype, dtype, "same_kind") and in_range(array, dtype)
+    if dtype.kind in "iu" and array.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(dtype.name)
+        if array.min() < limits.min or array.max() > limits.max:
+            return False
+    return np.can_cast(array.dtype, dtype, "same_kind")
 
 
-def in_range(array: Array, dtype: np.dtype[np.generic]) -> bool:
-    """Return whether an array's values fit an integer dtype; True if the dtype is not integer."""
-    if dtype.kind not in "iu" or not array.size:
-        return True
-    limits = np.iinfo(dtype.name)
-    return bool(limits.min <= array.min() and array.max() <= limits.max)
+def convert_input(data: TensorLike, spec: TensorSpec) -> Array:
+    """Convert the data of an input to an array of its dtype, if the conversion is safe.
+
+    The conversions are those of `can_convert`; texts become bytes in UTF-8.
+
+    Raises:
+        ValueError: NumPy cannot convert the data, or their shape or values do not fit the spec.
+    """
+    who, is_texts = f"Input '{printable(spec.name)}' takes", spec.dtype == "string"
+    try:
+        array = np.asarray(data, object if is_texts else None)
+    except ValueError:  # NumPy rejects nested lists of different lengths, and symbolic tensors
+        array = np.asarray(None)
+    if array.dtype.kind == "O" and not (is_texts or isinstance(data, np.ndarray)):
+        raise ValueError(
+            f"{who} an array of numbers. Received a {type(data).__name__} that NumPy cannot "
+            "convert. Give an array; pad sequences of different lengths first."
+        )
+    if array.ndim != len(spec.shape) or any(
+        size not in (None, n) for size, n in zip(spec.shape, array.shape, strict=True)
+    ):
+        wanted = str(spec.shape).replace("None", "any")
+        raise ValueError(f"{who} arrays of shape {wanted}. Received shape {array.shape}.")
+    if is_texts:
+        try:
+            return to_bytes(array)
+        except ValueError as error:
+            raise ValueError(f"{who} texts: {error}.") from None
+    dtype = numpy_dtype(spec.dtype)
+    if not can_convert(array, dtype):
+        raise ValueError(
+            f"{who} {spec.dtype}. Received values of {array.dtype} that {spec.dtype} cannot "
+            "represent."
+        )
+    with np.errstate(over="ignore"):
+        return np.asarray(array, dtype)
 
 
 def kind_of(x: Array) -> str | None:

@@ -1,6 +1,5 @@
 """Validate real samples for a model's inputs, and take test inputs from them."""
 
-import contextlib
 import dataclasses
 import numbers
 import os
@@ -8,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from keras_norm.export.compare.arrays import can_convert, numpy_dtype, to_bytes
+from keras_norm.export.compare.arrays import convert_input
 from keras_norm.export.input_names import TensorSpec, with_file_names
-from keras_norm.typing import Array, Arrays, Shape, TensorLike
+from keras_norm.typing import Arrays, TensorLike
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,13 +140,19 @@ def read_samples(
         ValueError: names, shapes or dtypes that the model does not take, no samples, no timesteps,
             different numbers of samples, NaN or infinity.
     """
-    arrays = _named_arrays(specs, data)
-    for name, array in arrays.items():
-        spec = specs[name]
-        if spec.dtype == "string" and spec.shape[1:] == (1,) and array.ndim == 1:
-            array = array[:, np.newaxis]
-        _require_shape(name, array, spec.shape)
-        arrays[name] = _converted(name, array, spec.dtype)
+    arrays: Arrays = {}
+    for name, given in _named_data(specs, data).items():
+        # The first dimension is the number of samples, so it need not match a static batch size.
+        spec = dataclasses.replace(specs[name], shape=(None, *specs[name].shape[1:]))
+        if spec.dtype == "string" and spec.shape == (None, 1):
+            given = np.asarray(given, object)
+            given = given[:, np.newaxis] if given.ndim == 1 else given
+        arrays[name] = convert_input(given, spec)
+        if arrays[name].dtype.kind == "f" and not np.isfinite(arrays[name]).all():
+            raise ValueError(
+                f"Input {name!r} must be finite. Received NaN, infinity, or values that "
+                f"{arrays[name].dtype} cannot represent."
+            )
     counts = {name: len(array) for name, array in arrays.items()}
     if len(set(counts.values())) != 1:
         raise ValueError(f"All inputs need the same number of samples. Received: {counts}.")
@@ -164,7 +169,7 @@ def is_whole(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
-def _named_arrays(specs: Mapping[str, TensorSpec], data: TensorLike) -> Arrays:
+def _named_data(specs: Mapping[str, TensorSpec], data: TensorLike) -> dict[str, TensorLike]:
     names = ", ".join(repr(name) for name in specs)
     if isinstance(data, str | os.PathLike):
         raise ValueError(
@@ -185,55 +190,4 @@ def _named_arrays(specs: Mapping[str, TensorSpec], data: TensorLike) -> Arrays:
         raise ValueError(
             f"The data's names must be the model's inputs: {names}. Received: {received}."
         )
-    return {name: _as_array(name, data[name], spec.dtype) for name, spec in specs.items()}
-
-
-def _as_array(name: str, data: TensorLike, dtype: str) -> Array:
-    if dtype == "string":
-        return np.asarray(data, object)
-    # NumPy raises ValueError for nested lists of different lengths.
-    with contextlib.suppress(ValueError):
-        array = np.asarray(data)
-        if array.dtype.kind != "O" or isinstance(data, np.ndarray):
-            return array
-    raise ValueError(
-        f"Input {name!r} takes an array of numbers, (samples, ...). Received a "
-        f"{type(data).__name__} that NumPy cannot convert. Give an array; pad sequences of "
-        "different lengths first."
-    )
-
-
-def _require_shape(name: str, array: Array, shape: Shape) -> None:
-    # The first dimension is the number of samples, so it need not match a static batch size.
-    expected = (None, *shape[1:])
-    fits = array.ndim == len(expected) and all(
-        e is None or e == a for e, a in zip(expected, array.shape, strict=True)
-    )
-    if not fits:
-        wanted = str(expected).replace("None", "any")
-        raise ValueError(
-            f"Input {name!r} takes arrays (samples, ...) of shape {wanted}. "
-            f"Received shape {array.shape}."
-        )
-
-
-def _converted(name: str, array: Array, dtype: str) -> Array:
-    if dtype == "string":
-        try:
-            return to_bytes(array)
-        except ValueError as error:
-            raise ValueError(f"Input {name!r} takes texts: {error}.") from None
-    target = numpy_dtype(dtype)
-    if not can_convert(array, target):
-        raise ValueError(
-            f"Input {name!r} takes {dtype}. Received values of {array.dtype} that {dtype} cannot "
-            "represent."
-        )
-    with np.errstate(over="ignore"):
-        converted = array.astype(target)
-    if converted.dtype.kind == "f" and not np.isfinite(converted).all():
-        raise ValueError(
-            f"Input {name!r} must be finite. Received NaN, infinity, or values that {target} "
-            "cannot represent."
-        )
-    return converted
+    return {name: data[name] for name in specs}

@@ -5,14 +5,10 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Self, TypeAlias
 
-import numpy as np
-
 from keras_norm.export import signature
-from keras_norm.export.compare.arrays import can_convert, numpy_dtype, to_bytes
+from keras_norm.export.compare.arrays import convert_input
 from keras_norm.export.input_names import TensorSpec, with_file_names
-from keras_norm.typing import Array, TensorLike
-from keras_norm.typing import Arrays as Arrays
-from keras_norm_verify.printable import printable
+from keras_norm.typing import Arrays, TensorLike
 
 Run: TypeAlias = Callable[[Arrays], Arrays]
 
@@ -101,33 +97,4 @@ def convert_inputs(
     if isinstance(inputs, Mapping):
         inputs = with_file_names(inputs, specs)
     signature.require_names(inputs, list(specs), who)
-    return {name: _convert_input(inputs[name], spec) for name, spec in specs.items()}
-
-
-def _convert_input(data: TensorLike, spec: TensorSpec) -> Array:
-    """Check an array's shape, and convert its type if the conversion is safe."""
-    name = printable(spec.name)
-    try:
-        array = np.asarray(data)
-    except ValueError:  # for example, NumPy rejects nested lists of different lengths
-        raise ValueError(
-            f'input "{name}" must be an array; received a {type(data).__name__} that NumPy '
-            "cannot convert"
-        ) from None
-    if array.ndim != len(spec.shape) or any(
-        size not in (None, n) for size, n in zip(spec.shape, array.shape, strict=True)
-    ):
-        shape = ", ".join("any" if size is None else str(size) for size in spec.shape)
-        raise ValueError(f'input "{name}" has the shape ({shape}); received {array.shape}')
-    if spec.dtype == "string":
-        try:
-            return to_bytes(array)
-        except ValueError as error:
-            raise ValueError(f'input "{name}" takes texts; {error}') from None
-    dtype = numpy_dtype(spec.dtype)
-    if not can_convert(array, dtype):
-        raise ValueError(
-            f'input "{name}" has the dtype {spec.dtype}; received values of {array.dtype} '
-            f"that {spec.dtype} cannot represent"
-        )
-    return np.asarray(array, dtype)
+    return {name: convert_input(inputs[name], spec) for name, spec in specs.items()}

@@ -177,7 +177,7 @@ def test_versions_of_a_model_of_texts_are_compared(classifier, saved):
 def test_a_runner_refuses_numbers_for_texts(saved):
     with (
         open_runner(saved) as run,
-        pytest.raises(ValueError, match=r'"review" takes texts; .*1\.0'),
+        pytest.raises(ValueError, match=r"'review' takes texts: .*1\.0"),
     ):
         run({"review": np.ones(2)})
 

@@ -52,12 +52,15 @@ def test_dtypes_are_converted_without_loss(in_keras, runner):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"file": np.ones((2, 3))}, '"file" has the dtype int32; received values of float64'),
-        ({"file": np.full((2, 3), 2**40)}, '"file" has the dtype int32; received .* int64'),
-        ({"file": [[1, 2], [3]]}, r'input "file" must be an array; received a list'),
-        ({"file": np.array([["a"]])}, r'"file" has the dtype int32; received values of <U1'),
-        ({"features_of_it": np.ones((2, 3, 4))}, r"shape \(any, any, 3\); received \(2, 3, 4\)"),
-        ({"file": np.ones(2, "int32")}, r"has the shape \(any, any\); received \(2,\)"),
+        ({"file": np.ones((2, 3))}, "'file' takes int32. Received values of float64"),
+        ({"file": np.full((2, 3), 2**40)}, "'file' takes int32. Received values of int64"),
+        ({"file": [[1, 2], [3]]}, "Input 'file' takes an array of numbers. Received a list"),
+        ({"file": np.array([["a"]])}, "'file' takes int32. Received values of <U1"),
+        (
+            {"features_of_it": np.ones((2, 3, 4))},
+            r"shape \(any, any, 3\). Received shape \(2, 3, 4\)",
+        ),
+        ({"file": np.ones(2, "int32")}, r"of shape \(any, any\). Received shape \(2,\)"),
         ({"other": np.ones(2)}, "takes the inputs features_of_it, file; received .*other"),
     ],
     ids=["float", "too large", "ragged", "text", "features", "rank", "name"],

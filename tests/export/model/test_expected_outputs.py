@@ -125,7 +125,7 @@ def test_padded_inputs_with_nan_outputs_are_left_out():
     [
         (None, r"no finite outputs for random inputs .*, 90, 300\): .*\. Give real data: samples="),
         (np.ones((2, 20, 3), "float32"), "the model cannot run the samples: "),
-        (np.ones((2, 20, 4), "float32"), r"takes arrays \(samples, ...\) of shape"),
+        (np.ones((2, 20, 4), "float32"), r"takes arrays of shape"),
     ],
 )
 def test_inputs_that_the_model_cannot_run_raise(data, message):
