@@ -9,7 +9,7 @@ import numpy as np
 from keras_norm.export.compare.arrays import axis_names, kind_of, to_float64
 from keras_norm.export.compare.labels import are_indices
 from keras_norm.export.results.artifact_result import Metric
-from keras_norm.export.results.version_comparison import (
+from keras_norm.export.results.output_change import (
     MAX_LISTED,
     ChangedPrediction,
     ClassChange,

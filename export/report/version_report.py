@@ -1,5 +1,6 @@
 """The report of a comparison of model versions, as text, JSON and HTML."""
 
+import dataclasses
 from collections.abc import Iterator
 
 from keras_norm.export.report.report import Printed
@@ -14,14 +15,16 @@ from keras_norm.export.report.tables import (
     number_columns,
     paragraph,
 )
-from keras_norm.export.results.version_comparison import OutputChange, VersionComparison
+from keras_norm.export.results.json_dataclass import JsonDataclass
+from keras_norm.export.results.output_change import OutputChange
 from keras_norm_verify.printable import MAX_PRINTED, printable
 
 # Maximum numbers of rows in two tables: pairs of an old and a new class, and changed predictions.
 CLASS_CHANGES, SHOWN = 8, 10
 
 
-class VersionReport(Printed, VersionComparison):
+@dataclasses.dataclass(frozen=True, repr=False)
+class VersionReport(Printed, JsonDataclass):
     """The report of `keras_norm.export.compare_versions` about predictions that changed.
 
     A notebook shows the report as a table.
@@ -31,6 +34,17 @@ class VersionReport(Printed, VersionComparison):
         samples: number of samples.
         versions: (name, one entry for every output) pairs, one for each new version.
     """
+
+    NOUN = "comparison of versions"
+
+    old: str
+    samples: int
+    versions: tuple[tuple[str, tuple[OutputChange, ...]], ...]
+
+    @property
+    def verdict(self) -> str:
+        """Text about the changed predictions, with one line for each new version of the model."""
+        return "\n".join(_verdict(name, outputs) for name, outputs in self.versions)
 
     def __repr__(self) -> str:
         return f"<VersionReport against {self.old!r}: {printable(self.verdict, MAX_PRINTED)}>"
@@ -59,6 +73,25 @@ class VersionReport(Printed, VersionComparison):
                     title = f"{name}, {output.output}: the predictions that changed most"
                     yield paragraph(title, "bold")
                     yield _largest_changes(output)
+
+
+def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:
+    parts = []
+    for output in outputs:
+        text = f"{output.output}: differs by up to {output.largest:.2g}"
+        if output.classes:
+            share = output.changed / (output.predictions or 1)
+            text = f"{output.output}: {output.changed} of {output.predictions} predictions change"
+            text += f" ({share:.2%})"
+        if output.classes and output.metrics and output.metrics[0].name == "accuracy":
+            text += f", {output.fixed} become right and {output.broken} wrong"
+        if output.lost:
+            text += f", {output.lost} of {output.values} values became NaN or infinite"
+        if output.metrics is not None:
+            old, new = output.metrics
+            text += f", {old.name} {old.value:.4g} -> {new.value:.4g}"
+        parts.append(text)
+    return f"{name}: {'; '.join(parts)}"
 
 
 def _class_changes(output: OutputChange) -> Table:

@@ -9,9 +9,8 @@ import pytest
 import rich.console
 import tensorflow as tf
 
-from keras_norm.export import compare_versions
+from keras_norm.export import VersionReport, compare_versions
 from keras_norm.export.input_names import TensorSpec
-from keras_norm.export.results.version_comparison import VersionComparison
 
 X = np.random.default_rng(0).normal(size=(50, 4, 3)).astype("float32")
 OLD = np.random.default_rng(1).random((50, 3)).astype("float32")
@@ -113,7 +112,7 @@ def test_a_report_is_printed_written_and_read(old, tmp_path):
     page = (tmp_path / "versions.html").read_text()
     assert "sample 7" in page
     assert "://" not in page
-    assert VersionComparison.from_json(report.to_json()).versions == report.versions
+    assert VersionReport.from_json(report.to_json()).versions == report.versions
 
 
 @pytest.mark.parametrize(

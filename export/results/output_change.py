@@ -1,9 +1,8 @@
-"""The predictions that differ between two versions of a model."""
+"""The predictions of one output that differ between two versions of a model."""
 
 import dataclasses
 
 from keras_norm.export.results.artifact_result import Metric
-from keras_norm.export.results.json_dataclass import JsonDataclass
 
 # A comparison of versions lists at most 20 changed predictions, the largest changes first.
 MAX_LISTED = 20
@@ -71,44 +70,3 @@ class OutputChange:
     class_changes: tuple[ClassChange, ...]
     metrics: tuple[Metric, Metric] | None = None
     lost: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class VersionComparison(JsonDataclass):
-    """Differences between the predictions of new versions and of an old version.
-
-    Attributes:
-        old: name of the old version.
-        samples: number of samples.
-        versions: (name, one entry for every output) pairs, one for each new version.
-    """
-
-    NOUN = "comparison of versions"
-
-    old: str
-    samples: int
-    versions: tuple[tuple[str, tuple[OutputChange, ...]], ...]
-
-    @property
-    def verdict(self) -> str:
-        """Text about the changed predictions, with one line for each new version of the model."""
-        return "\n".join(_verdict(name, outputs) for name, outputs in self.versions)
-
-
-def _verdict(name: str, outputs: tuple[OutputChange, ...]) -> str:
-    parts = []
-    for output in outputs:
-        text = f"{output.output}: differs by up to {output.largest:.2g}"
-        if output.classes:
-            share = output.changed / (output.predictions or 1)
-            text = f"{output.output}: {output.changed} of {output.predictions} predictions change"
-            text += f" ({share:.2%})"
-        if output.classes and output.metrics and output.metrics[0].name == "accuracy":
-            text += f", {output.fixed} become right and {output.broken} wrong"
-        if output.lost:
-            text += f", {output.lost} of {output.values} values became NaN or infinite"
-        if output.metrics is not None:
-            old, new = output.metrics
-            text += f", {old.name} {old.value:.4g} -> {new.value:.4g}"
-        parts.append(text)
-    return f"{name}: {'; '.join(parts)}"
