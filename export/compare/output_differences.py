@@ -21,6 +21,7 @@ from keras_norm.export.results.output_comparison import (
     DifferenceProfile,
     Element,
     Measurement,
+    describe_position,
     largest_known,
 )
 from keras_norm.typing import Array, Json, TensorLike
@@ -117,7 +118,7 @@ def _compare_texts(
     problem = None
     if len(different):
         index = tuple(different[0].tolist())
-        where = ", ".join(f"{axis} {k}" for axis, k in _position(index, e, rows, source))
+        where = describe_position(_position(index, e, rows, source))
         actual, expected = (y[index].decode(errors="replace")[:SHOWN] for y in (a, e))
         problem = (
             f"{len(different)} of {e.size} texts differ ({where}: {actual!r}, expected "

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Iterable
 
 from keras_norm.export.report.tables import (
     Cell,
@@ -20,6 +19,7 @@ from keras_norm.export.results.output_comparison import (
     ErrorStatistics,
     OutputComparison,
     OutputResult,
+    describe_position,
 )
 
 QUANTIZED_ABOUT = (
@@ -78,7 +78,7 @@ class OutputRow:
             return *first, used, rounded_up(worst.atol_needed), *values, where
         errors = result.errors or ErrorStatistics()
         if result.passed and errors.worst is not None:
-            where = _join_indices(errors.worst.where)
+            where = describe_position(errors.worst.where)
         changed = f"{errors.changed} of {errors.predictions}" if errors.predictions else "-"
         share = readable_share(errors.rms_share)
         return *first, changed, share, used, number(errors.max_abs), where
@@ -149,14 +149,9 @@ def output_tables(report: CheckResult) -> list[Table]:
 def _position(comparison: OutputComparison, case: str) -> str:
     """Describe the element that needs the largest atol: "sample 3, timestep 7 (batch 7)"."""
     if comparison.problem is not None:
-        at = _join_indices(comparison.where)
+        at = describe_position(comparison.where)
         example = f", for example at {at}" if at else ""
         return f"{comparison.problem} ({case}{example})"
     if comparison.max_abs == 0:
         return "equal everywhere"
-    return f"{_join_indices(comparison.where)} ({case})"
-
-
-def _join_indices(where: Iterable[tuple[str, int]]) -> str:
-    """Format a position: "sample 3, timestep 7"."""
-    return ", ".join(f"{axis} {index}" for axis, index in where)
+    return f"{describe_position(comparison.where)} ({case})"

@@ -17,6 +17,7 @@ from keras_norm.export.report.tables import (
 )
 from keras_norm.export.results.json_dataclass import JsonDataclass
 from keras_norm.export.results.output_change import OutputChange
+from keras_norm.export.results.output_comparison import describe_position
 from keras_norm_verify.printable import MAX_PRINTED, printable
 
 # Maximum numbers of rows in two tables: pairs of an old and a new class, and changed predictions.
@@ -105,7 +106,7 @@ def _class_changes(output: OutputChange) -> Table:
 def _largest_changes(output: OutputChange) -> Table:
     rows: list[Row] = []
     for change in output.largest_changes[:SHOWN]:
-        where = ", ".join(f"{axis} {index}" for axis, index in change.where)
+        where = describe_position(change.where)
         label = "-" if change.label is None else f"{change.label:.4g}"
         values = f"{change.before:.4g}", f"{change.after:.4g}", label, number(change.size)
         style = ""

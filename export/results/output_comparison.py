@@ -129,8 +129,8 @@ class OutputComparison(Measurement):
         """Text of one line about the differences of an output, for a comparison that failed."""
         if self.problem or self.worst is None:
             return f"output {self.output!r}: {self.problem}"
-        where = ", ".join(f"{axis} {index}" for axis, index in self.where)
-        element = f"{where}: {self.worst.actual:.6g}, expected {self.worst.expected:.6g}"
+        where, found = describe_position(self.where), self.worst
+        element = f"{where}: {found.actual:.6g}, expected {found.expected:.6g}"
         if self.rms is not None:
             return (
                 f"output {self.output!r} differs by a root mean square of {self.rms:.3g}, with a "
@@ -264,6 +264,11 @@ class OutputResult:
     def max_rel(self) -> float | None:
         """Worst relative difference over all test inputs."""
         return largest_known(c.max_rel for c in self.comparisons)
+
+
+def describe_position(where: Iterable[tuple[str, int]]) -> str:
+    """Describe a position: "sample 3, timestep 7"."""
+    return ", ".join(f"{axis} {index}" for axis, index in where)
 
 
 def largest_known(values: Iterable[float | None]) -> float | None:
