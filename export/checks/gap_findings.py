@@ -205,12 +205,7 @@ def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str,
 
 def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
     """Return a finding on a gap above `max_gap` whose cause is not known."""
-    if gap.worst is None:
-        observation = f"the train/inference gap was not measured: {gap.reason}"
-        advice = "Correct the cause that the message names, or give no max_gap."
-        return Finding("Keras model", observation, advice)
-    observation = (
-        f"the train/inference gap is {gap.worst:.3g}, but must be at most max_gap={gap.max_gap:.3g}"
-    )
     advice = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
-    return Finding("Keras model", observation, advice)
+    if gap.worst is None:
+        advice = "Correct the cause that the message names, or give no max_gap."
+    return Finding("Keras model", gap.description, advice)

@@ -137,6 +137,15 @@ class TrainInferenceGap:
         """
         return self.max_gap is None or (self.worst is not None and self.worst <= self.max_gap)
 
+    @property
+    def description(self) -> str:
+        """Text of one line about a train/inference gap that does not pass `max_gap`."""
+        size = "was not measured" if self.worst is None else f"is {self.worst:.3g}"
+        cause = f": {self.reason}" if self.worst is None else ""
+        return (
+            f"the train/inference gap {size}, but must be at most max_gap={self.max_gap:.3g}{cause}"
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
@@ -223,11 +232,8 @@ class CheckResult(JsonDataclass):
         """All failed checks, each with its reason."""
         found = [f for result in self.results for f in _failures(result)]
         if not self.gap.passed:
-            size = "was not measured" if self.gap.worst is None else f"is {self.gap.worst:.3g}"
-            allowed = f"must be at most max_gap={self.gap.max_gap:.3g}"
-            detail = f"the train/inference gap {size}, but {allowed}"
             meaning = "the outputs of training mode and inference mode differ by more than max_gap"
-            found.append(Failure("Keras model", "gap", detail, meaning))
+            found.append(Failure("Keras model", "gap", self.gap.description, meaning))
         return tuple(found)
 
     @property
