@@ -109,9 +109,6 @@ class FunctionRunner(Runner):
     def _run(self, inputs: Arrays) -> Arrays:
         return self._function(inputs)
 
-    def close(self) -> None:
-        """Do nothing, because the caller owns the function."""
-
 
 def sources(
     artifacts: Sequence[Artifact] | Artifact, model: keras.Model | None = None

@@ -96,15 +96,23 @@ class KerasRunner(Runner):
         }
 
     def layer_outputs(self, inputs: Arrays) -> dict[str, list[Array]]:
-        """Return the outputs of each layer; see the function `layer_outputs`."""
-        return layer_outputs(self.model, inputs)
+        """Return the outputs of every layer by name (`layer_names`), in topological order."""
+        nodes = nodes_in_order(self.model)
+        every = keras.Model(list(self.model.inputs), [list(node.outputs) for node in nodes])
+        # On JAX a compiled call is faster, because JAX compiles each operation of an eager call. On
+        # TensorFlow a single eager call is faster.
+        every.run_eagerly = self._on_tensorflow
+        tensors = [inputs[name] for name in self.inputs]
+        with _full_precision():
+            outputs = every.predict_on_batch(tensors)
+        return {
+            name: [to_numpy(tensor) for tensor in tensors]
+            for name, tensors in zip(layer_names(nodes), outputs, strict=True)
+        }
 
     def seconds(self) -> float:
         """Return the seconds of the last run."""
         return self._seconds
-
-    def close(self) -> None:
-        """Do nothing, because the caller owns the model."""
 
 
 class NamedModel(keras.Model):
@@ -123,30 +131,6 @@ class NamedModel(keras.Model):
     def call(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the outputs of the model by name."""
         return signature.call(self.named, inputs)
-
-
-def layer_outputs(model: keras.Model, inputs: Arrays) -> dict[str, list[Array]]:
-    """Return the outputs of every layer of a model in inference mode, in topological order.
-
-    Args:
-        model: a functional or a built sequential model.
-        inputs: arrays by input name.
-
-    Returns:
-        Arrays by the name of the layer (`layer_names`).
-    """
-    nodes = nodes_in_order(model)
-    every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
-    # On JAX a compiled call is faster, because JAX compiles each operation of an eager call. On
-    # TensorFlow a single eager call is faster.
-    every.run_eagerly = keras.backend.backend() == "tensorflow"
-    tensors = [inputs[name] for name in signature.input_specs(model)]
-    with _full_precision():
-        outputs = every.predict_on_batch(tensors)
-    return {
-        name: [to_numpy(tensor) for tensor in tensors]
-        for name, tensors in zip(layer_names(nodes), outputs, strict=True)
-    }
 
 
 @contextlib.contextmanager

@@ -77,9 +77,6 @@ class TrainedRunner(Runner):
         tensors = [tf.constant(inputs[n], spec.dtype) for n, spec in self.inputs.items()]
         return find_first_layer(self.model, tensors, is_right)
 
-    def close(self) -> None:
-        """Do nothing, because the other process owns the model."""
-
 
 def reference_runner(model: keras.Model) -> Runner:
     """Return a runner whose outputs are the expected outputs of a model's exported files.

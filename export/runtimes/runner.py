@@ -66,9 +66,8 @@ class Runner(abc.ABC):
         """Return the seconds of the last run, or None if the runner does not measure them."""
         return None
 
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Release the runner's resources. A second call has no effect."""
+    def close(self) -> None:  # noqa: B027
+        """Release the runner's resources, if it has any. A second call has no effect."""
 
     def __repr__(self) -> str:
         path = "" if self.path is None else f" of {str(self.path)!r}"
