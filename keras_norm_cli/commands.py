@@ -10,9 +10,9 @@ import shutil
 import rich.console
 
 from keras_norm.conversion.convert import convert as convert_model
-from keras_norm.export.checks.array_files import read_arrays
 from keras_norm.export.checks.check import check as check_model
 from keras_norm.export.checks.compare_versions import compare_versions
+from keras_norm.export.checks.data_reader import read_arrays
 from keras_norm.export.checks.subject import file_size
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.errors import ConversionError, UnsupportedOpError

@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 import keras
 import numpy as np
 
-from keras_norm.export.checks.array_files import read_arrays
 from keras_norm.export.compare.labels import Labels
 from keras_norm.export.compare.samples import Samples, read_samples
 from keras_norm.export.input_names import TensorSpec
-from keras_norm.typing import Nest
+from keras_norm.typing import Array, Arrays, Nest
+from keras_norm_verify.files import require_arrays
+from keras_norm_verify.printable import printable
 
 # Maximum number of samples in a part of the data. A part fits in memory, and training mode runs a
 # part as one batch. For a batch of 1,024 rows, the standard error of the mean is 0.03 standard
@@ -152,6 +153,29 @@ class Data:
                 yield "", x, y
         else:
             yield "", self.data, self.labels
+
+
+def read_arrays(path: str | os.PathLike[str]) -> Arrays | Array:
+    """Read the arrays of a .npz file by name, or the array of a .npy file.
+
+    Pickled objects are refused, so reading a file executes no code from it.
+
+    Raises:
+        OSError: the file does not exist, is a directory, or cannot be read.
+        ValueError: the file is not a .npz or .npy file, or it is damaged.
+    """
+    path = pathlib.Path(path)
+    require_arrays(path)
+    try:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
+    # A damaged file may raise any error: a wrong header, for example, requires too much memory.
+    except Exception as error:
+        reason = printable(str(error), 200)
+        if "Object arrays" in reason:
+            reason += ". Write an array of texts with the dtype str: texts.astype(str)."
+        raise ValueError(f"{path} cannot be read: {reason}") from error
 
 
 def _is_texts(specs: Mapping[str, TensorSpec], data: DataLike) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping
 import keras
 
 from keras_norm.export.packages import is_installed
-from keras_norm.export.results.constant_difference import ConstantDifference
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
@@ -18,6 +17,23 @@ from keras_norm.typing import Array, Arrays, Json
 from keras_norm_verify.runtimes import Runtime
 
 Ops = Mapping[str, list[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ConstantDifference:
+    """Difference between a constant of a quantized file and of a new export of the Keras model.
+
+    Attributes:
+        name: name of the constant in the file.
+        layers: the layer that the constant belongs to, for a message.
+        difference: |actual - expected|, at the value that rounding explains least.
+        rounding: the sum of the rounding errors of both constants at this value.
+    """
+
+    name: str
+    layers: str
+    difference: float
+    rounding: float
 
 
 @dataclasses.dataclass(frozen=True)

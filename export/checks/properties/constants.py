@@ -3,9 +3,9 @@
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import QUANTIZED, Tolerance
+from keras_norm.export.formats.artifact_format import ConstantDifference
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
-from keras_norm.export.results.constant_difference import ConstantDifference
 
 # Largest allowed difference from a new export, relative to the sum of both rounding errors.
 # Correct constants reach 0.9 in measurements; a constant with a wrong scale exceeds 10.

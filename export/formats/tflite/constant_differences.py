@@ -7,13 +7,13 @@ import keras
 import numpy as np
 
 from keras_norm.export.errors import ConversionError, one_line
+from keras_norm.export.formats.artifact_format import ConstantDifference
 from keras_norm.export.formats.refusals import name_layers
 from keras_norm.export.formats.tflite.calibration import read_representative
 from keras_norm.export.formats.tflite.conversion import convert_model, start_converter
 from keras_norm.export.formats.tflite.tflite_file import read_tflite
 from keras_norm.export.formats.tflite.tflite_graph import Constant, TFLiteGraph, read_graph
 from keras_norm.export.model.single_step import Step
-from keras_norm.export.results.constant_difference import ConstantDifference
 from keras_norm.export.signature import STEP
 from keras_norm.typing import Arrays
 

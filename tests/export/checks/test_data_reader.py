@@ -8,8 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.export.checks import data_reader as data_module
-from keras_norm.export.checks.array_files import read_arrays
-from keras_norm.export.checks.data_reader import Data
+from keras_norm.export.checks.data_reader import Data, read_arrays
 from keras_norm.export.compare.labels import read_labels
 from keras_norm.export.input_names import TensorSpec
 

@@ -19,10 +19,10 @@ from keras_norm.export.checks.properties.weights import Weights
 from keras_norm.export.compare.input_cases import neighbor_cases, pad_samples
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import Tolerance
+from keras_norm.export.formats.artifact_format import ConstantDifference
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.input_names import TensorSpec
 from keras_norm.export.results.artifact_result import PropertyResult
-from keras_norm.export.results.constant_difference import ConstantDifference
 
 EXACT = Tolerance(0.0, {})
 
