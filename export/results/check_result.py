@@ -140,11 +140,9 @@ class TrainInferenceGap:
     @property
     def description(self) -> str:
         """Text of one line about a train/inference gap that does not pass `max_gap`."""
-        size = "was not measured" if self.worst is None else f"is {self.worst:.3g}"
-        cause = f": {self.reason}" if self.worst is None else ""
-        return (
-            f"the train/inference gap {size}, but must be at most max_gap={self.max_gap:.3g}{cause}"
-        )
+        known = self.worst is not None
+        size = f"is {self.worst:.3g}" if known else f"was not measured ({self.reason})"
+        return f"the train/inference gap {size}, but must be at most max_gap={self.max_gap:.3g}"
 
 
 @dataclasses.dataclass(frozen=True)
