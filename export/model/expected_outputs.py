@@ -42,7 +42,7 @@ def expected_for_export(
         model: a functional or a built sequential model.
         data: real samples, arrays (samples, ...) by input name, or one array for one input. None
             for random numbers of the first kind in `DRAWS` for which all outputs are finite, and
-            for random texts (`random_texts.draw_texts`). If no kind gives only finite outputs, the
+            for random texts (`draw_texts`). If no kind gives only finite outputs, the
             kind with the most finite values is used.
         run: runner of the model; None makes one.
 

@@ -1,20 +1,20 @@
-"""Draw random samples for a model's inputs."""
+"""Draw random samples for a model's inputs: numbers, and texts of words in its vocabularies."""
 
 import contextlib
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import numpy as np
 
-from keras_norm.export.compare.arrays import numpy_dtype
+from keras_norm.export.compare.arrays import numpy_dtype, to_bytes
 from keras_norm.export.compare.samples import Samples, read_samples
 from keras_norm.export.input_names import TensorSpec
-from keras_norm.export.model.random_texts import draw_texts
 from keras_norm.export.signature import input_specs
 from keras_norm.named_layers import named_layers
-from keras_norm.typing import Array
+from keras_norm.typing import Array, Tensor
 
 ROWS = 4
 # Numbers of timesteps of random inputs. The first number that the model accepts is used: a
@@ -39,6 +39,13 @@ DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], Array]] = {
 # the upper bound is the smallest `input_dim` of an embedding.
 WHOLE = {"normal": (0, 2)}
 OTHER_WHOLE = (1, 10)
+
+# Words for a model without a vocabulary, such as a model that hashes texts.
+WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
+# A word that is in no vocabulary. Its letter outside ASCII takes two bytes in UTF-8.
+UNKNOWN = "zzqxünbekannt"
+# Rows that get an unknown word, and no text, if the model accepts them.
+UNKNOWN_ROW, EMPTY_ROW = 1, 2
 
 
 def lengths_to_try(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
@@ -81,22 +88,19 @@ def draw_samples(model: keras.Model, length: int, kind: str) -> Samples:
         else:
             drawn[name] = _draw(spec, shape, ids, kind, rng)
     # An Embedding needs whole numbers as ids, even if the dtype of its input is float32.
-    for name in _inputs_of(embeddings, model):
-        whole = dataclasses.replace(specs[name], dtype="int32")
-        shape = list(drawn[name].shape)
-        drawn[name] = _draw(whole, shape, ids, kind, rng).astype(drawn[name].dtype)
+    for (name, spec), tensor in zip(specs.items(), model.inputs, strict=True):
+        if any(_feeds(tensor, embedding) for embedding in embeddings):
+            whole, old = dataclasses.replace(spec, dtype="int32"), drawn[name]
+            drawn[name] = _draw(whole, old.shape, ids, kind, rng).astype(old.dtype)
     return read_samples(specs, drawn)
 
 
-def _inputs_of(embeddings: list[keras.layers.Embedding], model: keras.Model) -> list[str]:
-    """Return the names of the inputs that feed an embedding directly."""
-    ids = []
-    for embedding in embeddings:
-        # `embedding.input` raises an error if the model does not call the embedding exactly once.
-        with contextlib.suppress(AttributeError, ValueError):
-            ids.append(embedding.input)
-    names = zip(input_specs(model), model.inputs, strict=True)
-    return [name for name, tensor in names if any(tensor is one for one in ids)]
+def _feeds(tensor: Tensor, layer: keras.layers.Layer) -> bool:
+    """Return whether an input of a model feeds a layer directly."""
+    # `layer.input` raises an error if the model does not call the layer exactly once.
+    with contextlib.suppress(AttributeError, ValueError):
+        return layer.input is tensor
+    return False
 
 
 def _draw(
@@ -117,3 +121,67 @@ def _draw(
         # inputs must be fully masked.
         values[..., 0] = most
     return values.astype(dtype)
+
+
+def draw_texts(
+    model: keras.Model,
+    tensor: Tensor,
+    shape: Sequence[int],
+    words: int,
+    known: bool,
+    rng: np.random.Generator,
+) -> Array:
+    """Draw an array of texts for one input of a model.
+
+    The words come from the vocabulary of the `TextVectorization` or `StringLookup` layer that the
+    input feeds; from all vocabularies of the model, if the input feeds another layer; or from
+    `WORDS`. `TextVectorization` gets texts of several words, unless it does not split texts. Any
+    other layer gets one word for each text.
+
+    Args:
+        model: a functional or a built sequential model.
+        tensor: the input, an element of `model.inputs`.
+        shape: shape of the array; the first axis is the batch.
+        words: number of words of a text; every second row has half as many.
+        known: whether every word is in the vocabulary. If not, `UNKNOWN_ROW` has an unknown word,
+            and the texts of `EMPTY_ROW` are empty.
+        rng: the random generator.
+
+    Returns:
+        Array of bytes objects.
+    """
+    layers = _text_layers(model, tensor)
+    found = (layer.get_vocabulary(include_special_tokens=False) for layer in layers)
+    vocabulary = [word for known_words in found for word in known_words if word] or list(WORDS)
+    # No word repeats before every word of the vocabulary occurs.
+    following = itertools.cycle(rng.permutation(vocabulary).tolist())
+    separator = _separator(layers)
+    texts = np.empty(shape, object)
+    for index in np.ndindex(*shape):
+        count = 1 if separator is None else words - index[0] % 2 * (words // 2)
+        drawn = list(itertools.islice(following, count))
+        if index[0] == UNKNOWN_ROW and not known:
+            drawn[-1] = UNKNOWN
+        if index[0] == EMPTY_ROW and not known:
+            drawn = []
+        texts[index] = (separator or "").join(drawn)
+    return to_bytes(texts)
+
+
+def _text_layers(model: keras.Model, tensor: Tensor) -> list[keras.layers.Layer]:
+    """Return the layers with a vocabulary that an input feeds, or all layers with a vocabulary."""
+    layers = [
+        layer
+        for _, layer in named_layers(model)
+        if isinstance(layer, keras.layers.TextVectorization | keras.layers.StringLookup)
+    ]
+    return [layer for layer in layers if _feeds(tensor, layer)] or layers
+
+
+def _separator(layers: Sequence[keras.layers.Layer]) -> str | None:
+    """Return the text between two words: "" between characters; None for texts of one word."""
+    for layer in layers:
+        if isinstance(layer, keras.layers.TextVectorization):
+            split = layer.get_config()["split"]
+            return {"character": "", None: None}.get(split, " ") if not callable(split) else " "
+    return None

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_norm.export.model.random_texts import UNKNOWN, WORDS, draw_texts
+from keras_norm.export.model.random_samples import UNKNOWN, WORDS, draw_texts
 from tests.export import text_models
 
 
