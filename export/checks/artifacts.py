@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import keras
 
@@ -33,34 +33,26 @@ class SingleStepRunner(Runner):
 
     Args:
         model: the Keras model; it defines which inputs are sequences and which are states.
-        open_runner: function that opens the file's runner, given a signature and `worker`.
-        worker: a worker process that is already running, or None.
+        step_runner: the runner of the step signature.
 
     Raises:
-        RunnerError: the file does not run, or the model has no single-step model.
+        RunnerError: the model has no single-step model.
 
     Attributes:
-        step_runner: the runner of the step signature.
+        step_runner: as above.
         batch: the static batch size of the file; 1 if it is dynamic.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        open_runner: Callable[..., contextlib.AbstractContextManager[Runner]],
-        worker: WorkerProcess | None = None,
-    ) -> None:
+    def __init__(self, model: keras.Model, step_runner: Runner) -> None:
         try:
             self._step = Step(model)
         except StreamingError as error:
             raise RunnerError(
                 f"the file runs one timestep at a time, but the Keras model cannot: {error}"
             ) from error
-        self.inputs = input_specs(model)
-        self.step_runner = open_runner(STEP, worker=worker).__enter__()
-        self.name, self.path = self.step_runner.name, self.step_runner.path
-        self.arena = self.step_runner.arena
-        self.batch = next(spec.shape[0] for spec in self.step_runner.inputs.values()) or 1
+        self.inputs, self.step_runner = input_specs(model), step_runner
+        self.name, self.path, self.arena = step_runner.name, step_runner.path, step_runner.arena
+        self.batch = next(spec.shape[0] for spec in step_runner.inputs.values()) or 1
 
     def _run(self, inputs: Arrays) -> Arrays:
         """Run whole sequences one timestep at a time, and return the outputs."""
@@ -165,13 +157,13 @@ def sources(
     for k, source in enumerate(found):
         counts[source.name] += 1
         number = f" ({counts[source.name]})" if counts[source.name] > 1 else ""
-        run = (
-            functools.partial(SingleStepRunner, model, source.open)
-            if source.is_single_step
-            else source.open
-        )
+        run = functools.partial(_open_step, model, source) if source.is_single_step else source.open
         found[k] = dataclasses.replace(source, name=source.name + number, open=run)
     return tuple(found)
+
+
+def _open_step(model: keras.Model, source: Source, worker: WorkerProcess | None) -> Runner:
+    return SingleStepRunner(model, source.open(STEP, worker=worker).__enter__())
 
 
 def _short_name(path: pathlib.Path) -> str:

@@ -138,7 +138,7 @@ def _open_versions(
                     f"{name} runs one timestep in a call, and only the Keras model distinguishes "
                     "its sequences and its states. Give the Keras model as the old version."
                 )
-            found[k] = name, SingleStepRunner(models[0], lambda _, worker, run=run: run)
+            found[k] = name, SingleStepRunner(models[0], run)
     return found
 
 
