@@ -47,6 +47,7 @@ class SingleStepRunner(Runner):
         try:
             self._step = Step(model)
         except StreamingError as error:
+            step_runner.close()
             raise RunnerError(
                 f"the file runs one timestep at a time, but the Keras model cannot: {error}"
             ) from error
