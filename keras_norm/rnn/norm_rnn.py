@@ -33,7 +33,7 @@ from keras_norm.typing import Config, Nest, Tensor, TensorLike, Tensors
 UNSUPPORTED = (
     "compiled=True does not support {layer_class} '{layer_name}'. It supports tanh and sigmoid, "
     "and in each slot no norm, LayerNormalization, RMSNormalization, TimestepBatchNormalization or "
-    "another layer with a method step_norm. The epsilon of a per-sample norm must be above 0. It "
+    "another layer with its own step_norm. The epsilon of a per-sample norm must be above 0. It "
     "does not support unroll, normalize_carry, reset_after=False, a step without a backward_step, "
     "and the checks of tf.debugging. Leave compiled at 'auto'."
 )

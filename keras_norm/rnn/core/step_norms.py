@@ -6,6 +6,9 @@ from typing import Any
 from keras_norm.rnn.core.recurrence import FusedNorm, Recurrence, Tree
 from keras_norm.typing import Tensor, Tensors
 
+WRONG_STATISTICS = "{}.statistics must return a list of tensors. Received: {}."
+WRONG_GRADIENTS = "{}.backward must return three gradients: of a, of gamma and of beta."
+
 
 class StepNorms:
     """The norms of a recurrence at one timestep; a call normalizes a tensor with a slot's norm.
@@ -56,7 +59,10 @@ class StepNorms:
                 latest = self.carried.get(name)
                 if latest is not None:
                     moving = norm.with_latest(moving, latest)
-                self.statistics[name] = norm.statistics(a, self.unmasked, moving)
+                statistics = norm.statistics(a, self.unmasked, moving)
+                if not isinstance(statistics, list):
+                    raise TypeError(WRONG_STATISTICS.format(type(norm).__name__, type(statistics)))
+                self.statistics[name] = statistics
                 if latest is not None:
                     self.carried[name] = norm.update_latest(latest, self.statistics[name])
             y = norm.apply(a, self.statistics[name], gamma)
@@ -69,7 +75,10 @@ class StepNorms:
             return dy
         of_slot = self.statistics[name], self.gamma.get(name), self.unmasked
         later = [self.carried[name]] if name in self.carried else []
-        da, d_gamma, d_beta = norm.backward(a, dy, *of_slot, *later)
+        gradients = norm.backward(a, dy, *of_slot, *later)
+        if not isinstance(gradients, tuple) or len(gradients) != 3:
+            raise TypeError(WRONG_GRADIENTS.format(type(norm).__name__))
+        da, d_gamma, d_beta = gradients
         if later:
             self.carried[name] = norm.sums_before(self.statistics[name], d_gamma, d_beta, *later)
         self.gradients[name] = {"gamma": d_gamma, "beta": d_beta}

@@ -168,3 +168,16 @@ def test_a_norm_that_overrides_its_configuration_trains_with_the_custom_gradient
             return {**super().get_config(), "note": self.note}
 
     assert kinds.recurrence(kinds.build(LSTM, Configured("mine"))) is not None
+
+
+@pytest.mark.parametrize(
+    ("method", "result", "message"),
+    [
+        ("statistics", lambda a, *args: a, "statistics must return a list"),
+        ("backward", lambda a, dy, *args: (dy, dy), "backward must return three gradients"),
+    ],
+)
+def test_a_wrong_result_of_a_norm_raises_an_error(monkeypatch, method, result, message):
+    monkeypatch.setattr(MeanNorm, method, lambda self, *args: result(*args))
+    with pytest.raises(TypeError, match=message):
+        kinds.train(build(NormLSTM, MeanNormalization()), *sequences(LSTM), None)
