@@ -1,4 +1,4 @@
-"""Options of the LSTM and of the GRU: peepholes, a clipped c, a projection, candidate dropout."""
+"""Options of the cells: zoneout, candidate dropout, peepholes, a clipped c and a projection."""
 
 import collections
 
@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
+from keras_norm.rnn.core.zoneout import draw_changes
 from tests.check_layer import assert_refused
 from tests.pairwise import pairwise
 from tests.rnn import kinds
@@ -19,6 +20,7 @@ UNMASKED_FIRST = np.where(np.arange(TIME) == 0, kinds.MASK.any(1, keepdims=True)
 MASKS = {"unmasked": None, "masked": UNMASKED_FIRST}
 LAYER_NORM = keras_norm.LayerNormalization()
 NORMS = {"none": None, "layer": LAYER_NORM, "rms": keras_norm.RMSNormalization()}
+RATES = ("zoneout", "cell_zoneout", "candidate_dropout")
 RATE = 0.4
 KEPT = np.random.default_rng(3).random((TIME, BATCH, UNITS)) >= RATE
 
@@ -127,8 +129,11 @@ def test_peepholes_and_the_clip_are_those_of_tensorflow(cell_clip):
     kinds.assert_close(*found, 1e-6)
 
 
-def test_a_cell_in_keras_rnn_has_the_outputs_of_the_layer():
-    options = {"peepholes": True, "projection_units": 3, "candidate_dropout": 0.9, "seed": 3}
+@pytest.mark.parametrize(
+    "masks", [{"candidate_dropout": 0.9}, {"zoneout": 0.3, "cell_zoneout": 0.6}], ids=str
+)
+def test_a_cell_in_keras_rnn_has_the_outputs_of_the_layer(masks):
+    options = {"peepholes": True, "projection_units": 3, "seed": 3, **masks}
     layer = kinds.build(LSTM, LAYER_NORM, **options)
     rnn = keras.layers.RNN(layer.cell, return_sequences=True, return_state=True, dtype="float64")
     x, states = kinds.cast(kinds.inputs()), kinds.cast(kinds.states_of(layer))
@@ -136,19 +141,34 @@ def test_a_cell_in_keras_rnn_has_the_outputs_of_the_layer():
     _, (_, c) = layer.cell(x[:, 0], states, training=True)
     _, (_, without) = layer.cell(x[:, 0], states)
     assert not np.allclose(c, without)
+    kept = np.isclose(c, states[1]).mean()
+    assert (0 < kept < 1) == ("zoneout" in masks)
 
 
+OF_THE_CELLS = {SIMPLE_RNN: {"zoneout": 0.2}, GRU: {"zoneout": 0.2, "candidate_dropout": 0.3}}
+OF_THE_CELLS[LSTM] = {**OF_THE_CELLS[GRU], "cell_zoneout": 0.6, "peepholes": True}
+OF_THE_CELLS[LSTM] |= {"cell_clip": 0.6, "projection_units": 3}
+
+
+@pytest.mark.parametrize("kind", OF_THE_CELLS, ids=str)
 @pytest.mark.parametrize("norm", [LAYER_NORM, keras_norm.TimestepBatchNormalization(TIME)])
-def test_options_with_every_way_of_running_are_equal_compiled_and_in_the_loop(norm):
+def test_options_with_every_way_of_running_are_equal_compiled_and_in_the_loop(kind, norm):
     """Random masks of equal seeds, learned initial states and statistics per timestep."""
 
     def make(compiled):
-        options = {"projection_units": 3, "peepholes": True, "cell_clip": 0.6, "dropout": 0.2}
-        options |= {"recurrent_dropout": 0.2, "candidate_dropout": 0.3, "zoneout": 0.2}
-        options |= {"learn_initial_state": True, "go_backwards": True, "seed": 3}
-        return kinds.build(LSTM, norm, **options, compiled=compiled)
+        options = {"dropout": 0.2, "recurrent_dropout": 0.2, "learn_initial_state": True}
+        options |= {"go_backwards": True, "seed": 3, **OF_THE_CELLS[kind]}
+        return kinds.build(kind, norm, **options, compiled=compiled)
 
     kinds.assert_compiled_equals_loop(make, kinds.cast(kinds.inputs()), (), kinds.MASK)
+
+
+def test_the_share_of_units_that_change_is_one_minus_the_rate():
+    shapes = [(50, 20, 10)] * 3
+    first, none, last = draw_changes((0.1, 0.0, 0.8), shapes, True, keras.random.SeedGenerator(1))
+    assert none is None
+    assert abs(np.mean(first) - 0.9) < 0.01
+    assert abs(np.mean(last) - 0.2) < 0.01
 
 
 def test_the_share_of_candidates_that_a_timestep_keeps_is_one_minus_the_rate():
@@ -169,9 +189,8 @@ def test_the_regularizer_and_the_constraint_of_the_kernel_are_of_the_projection_
 
 
 def test_all_rates_train_with_one_program():
-    names = ("zoneout", "cell_zoneout", "candidate_dropout")
     of_rates = {
-        kinds.recurrence(kinds.build(LSTM, **dict.fromkeys(names, rate))) for rate in (0.1, 0.3)
+        kinds.recurrence(kinds.build(LSTM, **dict.fromkeys(RATES, rate))) for rate in (0.1, 0.3)
     }
     assert len(of_rates) == 1
 
@@ -219,7 +238,7 @@ def test_a_saved_layer_keeps_its_options(tmp_path):
     [
         *(("projection_units", value) for value in (0, -1, 2.5, True, "3")),
         *(("cell_clip", value) for value in (0.0, -1, True, float("nan"), float("inf"), "1")),
-        *(("candidate_dropout", value) for value in (-0.1, 1.0, None)),
+        *((rate, value) for rate in RATES for value in (-0.1, 1.0, float("nan"), "0.1", None)),
         *((name, "no") for name in ("peepholes", "normalize_carry", "learn_initial_state")),
     ],
 )

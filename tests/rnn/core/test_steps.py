@@ -1,6 +1,5 @@
-"""Memory and activations of a step. tests/rnn/test_equations.py compares the gradients of steps."""
+"""Memory of a step. tests/rnn/test_equations.py compares the gradients of steps."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -26,15 +25,3 @@ def test_a_step_stores_the_gradients_of_x_and_u_once_and_gates_in_place_of_x(kin
     arguments = step.gates, step.residuals, states, step.states, states
     found = kind.cell.backward_step(*arguments, {}, norms)
     assert found.x[0] is found.u[0]
-
-
-@pytest.mark.parametrize(
-    "gates", [("gate",), ("candidate",), ("gate", "gate", "candidate", "gate")], ids=str
-)
-def test_one_tanh_activates_all_gates(gates):
-    z = 3.0 * kinds.draw(BATCH, len(gates) * UNITS)
-    for found, a, kind in zip(
-        activate(tf.constant(z), gates), np.split(z, len(gates), axis=1), gates, strict=True
-    ):
-        expected = np.tanh(a) if kind == "candidate" else 1 / (1 + np.exp(-a))
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
