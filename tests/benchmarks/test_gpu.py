@@ -42,25 +42,6 @@ def test_tensorflow_measures_all_modes(monkeypatch):
         assert set(m.values) == set(m.first) == {settings.NO_NORM, settings.KERAS_LSTM}
 
 
-@pytest.mark.usefixtures("small")
-def test_a_layer_that_cannot_run_is_left_out(monkeypatch, capsys):
-    def step(name, *_):
-        if name == KERAS_GRU:
-            raise ValueError("no kernel")
-        return lambda: None
-
-    monkeypatch.setattr(gpu, "step", step)
-    found = gpu.measure_backend([SMALL], rounds=1)
-    assert all(KERAS_GRU not in m.values and LN_GRU in m.first for m in found.measurements)
-    line = "keras GRU cannot run: mixed_float16, (2, 3, 4, 5), training: no kernel"
-    assert line in capsys.readouterr().out
-
-
-def test_no_shape_begins_after_the_time(capsys):
-    assert gpu.measure_backend([SMALL], minutes=0).measurements == ()
-    assert "the time is over: mixed_float16, (2, 3, 4, 5), inference" in capsys.readouterr().out
-
-
 def test_the_table_separates_large_shapes_and_names_what_is_unmeasured():
     times = dict.fromkeys((*gpu.COMPARED, KERAS_LSTM), 2.0) | {KERAS_GRU: 2.0}
     shapes = {backends.SHAPES[0]: 3.0, backends.SHAPES[1]: 1.0, gpu.LARGE[0]: 8.0}

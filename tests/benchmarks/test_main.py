@@ -49,13 +49,3 @@ def test_a_file_with_other_settings_raises(tmp_path):
     run(path, "--only", "layers")
     with pytest.raises(SystemExit, match="other settings"):
         run(path, "--only", "eager", "--rounds", "3")
-
-
-def test_table_and_plot_read_the_file(tmp_path, capsys):
-    path = tmp_path / "results.json"
-    run(path)
-    capsys.readouterr()
-    assert command.main(["table", "--json", str(path)]) == 0
-    assert "| whole fit |" in capsys.readouterr().out
-    assert command.main(["plot", "--json", str(path), "--to", str(tmp_path / "a.png")]) == 0
-    assert (tmp_path / "a.png").is_file()

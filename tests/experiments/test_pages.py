@@ -1,7 +1,5 @@
 """The committed pages agree with the committed results."""
 
-import re
-
 import pytest
 
 from experiments import __main__ as experiments
@@ -37,12 +35,6 @@ def test_the_page_of_a_study_agrees_with_the_results(study, found):
 
 def test_the_overview_has_at_most_1500_words():
     assert len((FOLDER / "index.md").read_text(encoding="utf-8").split()) <= 1500
-
-
-def test_every_link_and_picture_of_the_pages_exists():
-    for page in FOLDER.glob("*.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).is_file(), (page.name, target)
 
 
 def test_every_page_of_a_study_belongs_to_a_study():

@@ -33,19 +33,17 @@ def run(monkeypatch, capsys):
     return run
 
 
-def test_a_campaign_passes_if_each_format_passes_for_half_of_the_models(run):
-    line = "PASS: 4 models, each format passed for at least 50% of them"
-    assert run(BOTH, BOTH, ONE, ONE) == (0, line)
-
-
-def test_a_campaign_fails_if_a_format_is_refused_for_most_models(run):
-    line = "FAIL: TFLite passed for 1 of 4 models, not for 50%"
-    assert run(BOTH, ONE, ONE, ONE) == (1, line)
-
-
-def test_a_campaign_fails_if_models_did_not_run(run):
-    assert run(BOTH, BOTH, BOTH) == (1, "FAIL: 3 of 4 models were run")
-
-
-def test_the_seed_of_a_failed_model_is_printed(run):
-    assert run(BOTH, BOTH, BOTH, {"model": FAILED}) == (1, "FAIL: seeds that failed: [3]")
+@pytest.mark.parametrize(
+    ("found", "status", "line"),
+    [
+        ([BOTH, BOTH, ONE, ONE], 0, "PASS: 4 models, each format passed for at least 50% of them"),
+        ([BOTH, ONE, ONE, ONE], 1, "FAIL: TFLite passed for 1 of 4 models, not for 50%"),
+        ([BOTH, BOTH, BOTH], 1, "FAIL: 3 of 4 models were run"),
+        ([BOTH, BOTH, BOTH, {"model": FAILED}], 1, "FAIL: seeds that failed: [3]"),
+    ],
+    ids=["half", "refused", "not run", "failed"],
+)
+def test_a_campaign_passes_if_each_model_ran_and_each_format_passes_for_half(
+    run, found, status, line
+):
+    assert run(*found) == (status, line)
