@@ -37,8 +37,8 @@ LIBRARY = 4  # the first part of `keras_norm.export`
 TENSORFLOW = {
     "keras_norm.compat.keras2_weights",
     "keras_norm.keras_internals",
+    "keras_norm.ops.leading_padding",
     "keras_norm.ops.tensorflow_batch_norm",
-    "keras_norm.ops.tensorflow_gather",
     "keras_norm.ops.tensorflow_replicas",
     "keras_norm.ops.tensorflow_scan",
     "keras_norm.recalibration.compile_run",

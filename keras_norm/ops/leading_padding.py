@@ -56,9 +56,9 @@ def gather_timesteps(x: Tensor, index: Tensor) -> Tensor:
         index: timesteps, int (batch, time).
     """
     if keras.backend.backend() == "tensorflow":
-        from keras_norm.ops import tensorflow_gather
+        import tensorflow as tf
 
-        return tensorflow_gather.gather_timesteps(x, index)
+        return tf.gather(x, index, batch_dims=1)  # one operation
     return ops.take_along_axis(x, ops.reshape(index, (*index.shape, *[1] * (x.ndim - 2))), axis=1)
 
 
