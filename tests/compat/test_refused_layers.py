@@ -20,10 +20,14 @@ KerasLN, KerasBN = keras.layers.LayerNormalization, keras.layers.BatchNormalizat
 FLAX_NORM = "flax norm"  # gamma, beta and statistics of three features
 
 
-def lstm_with_state_norm(**options):
+def carried(norm):
+    """Create an LSTM that carries the normalized c."""
+    return keras_norm.NormLSTM(UNITS, norm, normalize_carry=True)
+
+
+def carried_with(**options):
     """Create an LSTM whose norm of c has other options than the norms of W x and U h."""
-    slots = {"kernel_norm": LN(), "recurrent_norm": LN(), "state_norm": LN(**options)}
-    return keras_norm.NormLSTM(UNITS, slots, normalize_carry=True)
+    return carried({"kernel_norm": LN(), "recurrent_norm": LN(), "state_norm": LN(**options)})
 
 
 def quantized(layer):
@@ -39,11 +43,7 @@ def with_lora(layer):
 OTHER_EQUATIONS = {
     "torch": [
         ("lstm", LSTM(UNITS, "relu"), "activation='tanh'. Received LSTMCell"),
-        (
-            "lstm",
-            LSTM(UNITS, recurrent_activation="hard_sigmoid"),
-            "with recurrent_activation='hard_sigmoid'. Create the layer as LSTM(units).",
-        ),
+        ("lstm", LSTM(UNITS, recurrent_activation="relu"), "'relu'. Create the layer as LSTM(un"),
         ("lstm", keras_norm.NormLSTM(UNITS, peepholes=True), "nn.LSTM has peepholes=False."),
         ("lstm", LSTM(UNITS, go_backwards=True), "with go_backwards=False"),
         ("lstm", keras_norm.LayerNormLSTM(UNITS), "as LSTM(units), or as NormLSTM(units)"),
@@ -53,22 +53,9 @@ OTHER_EQUATIONS = {
         ("gru", keras_norm.NormGRU(UNITS, norm_form="joint"), "with norm_form='joint'. Create"),
         ("torchscript", layer_norm_lstm(zoneout=0.1), "with zoneout=0.1. Create the layer as Norm"),
         ("torchscript", LSTM(UNITS), "normalize_carry=True), or pass the eps"),
-        (
-            "torchscript",
-            layer_norm_lstm(normalize_carry=False),
-            "has normalize_carry=True. Received LayerNormLSTMCell",
-        ),
+        ("torchscript", layer_norm_lstm(normalize_carry=False), "normalize_carry=True. Received"),
         ("torchscript", layer_norm_lstm(1e-3), "/kernel_norm' with epsilon=0.001"),
-        (
-            "torchscript",
-            keras_norm.NormLSTM(UNITS, RMS(), normalize_carry=True),
-            "without it in kernel_norm, recurrent_norm, state_norm",
-        ),
-        (
-            "torchscript",
-            keras_norm.NormLSTM(UNITS, {"kernel_norm": LN()}, normalize_carry=True),
-            "without it in recurrent_norm, state_norm",
-        ),
+        ("torchscript", carried({"kernel_norm": LN()}), "it in recurrent_norm, state_norm"),
         ("layer_norm", KerasLN(), "Create it with epsilon=1e-05"),
         ("layer_norm", LN(epsilon=1e-5, ddof=1), "with ddof=1"),
         ("layer_norm", KerasLN(epsilon=1e-5, center=False), "Create it with center=True."),
@@ -83,11 +70,7 @@ OTHER_EQUATIONS = {
         ("lstm_cell", [LSTM(UNITS), LSTM(UNITS)], "weight_ih_l1"),
         ("lstm", GRU(UNITS), "has the shape (16, 4), as in nn.LSTM. Received GRU"),
         ("rnn", LSTM(UNITS), "Create the layer as SimpleRNN(units)."),
-        (
-            "lstm_bidirectional",
-            Bidirectional(LSTM(UNITS), merge_mode="sum"),
-            "with merge_mode='sum', and a bidirectional module concatenates",
-        ),
+        ("lstm_bidirectional", Bidirectional(LSTM(UNITS), "sum"), "merge_mode='sum', and a bidir"),
         (
             "lstm_bidirectional",
             Bidirectional(LSTM(UNITS, go_backwards=True), backward_layer=LSTM(UNITS)),
@@ -105,62 +88,32 @@ OTHER_EQUATIONS = {
         ("haste", keras_norm.LayerNormLSTM(UNITS, go_backwards=True), "go_backwards=False"),
     ],
     "flax": [
-        (
-            "linen LSTMCell",
-            keras_norm.LayerNormLSTM(UNITS),
-            "norms in kernel_norm, recurrent_norm, state_norm. Load",
-        ),
+        ("linen LSTMCell", keras_norm.LayerNormLSTM(UNITS), "recurrent_norm, state_norm. Load"),
         ("linen GRUCell", GRU(UNITS, reset_after=False), "with reset_after=False"),
         ("linen LSTMCell", LSTM(UNITS, use_bias=False), "with use_bias=False"),
         ("linen LSTMCell", keras_norm.NormLSTM(UNITS, cell_zoneout=0.1), "with cell_zoneout=0.1"),
         ("linen GRUCell", keras_norm.NormGRU(UNITS, norm_form="joint"), "norm_form='joint'"),
-        (
-            "linen LSTMCell",
-            Bidirectional(LSTM(UNITS), merge_mode="mul"),
-            "merge_mode='mul', and a bidir",
-        ),
+        ("linen LSTMCell", Bidirectional(LSTM(UNITS), "mul"), "merge_mode='mul', and a bidir"),
         (FLAX_NORM, KerasLN(), "LayerNorm has epsilon=1e-06. Received Lay"),
         (FLAX_NORM, KerasBN(), "BatchNorm has epsilon=1e-05. Received Bat"),
         (FLAX_NORM, LN(epsilon=1e-6, ddof=1), "with ddof=1"),
-        (
-            FLAX_NORM,
-            keras_norm.BatchNormalization(epsilon=1e-5, debias=True),
-            "with debias=True",
-        ),
+        (FLAX_NORM, keras_norm.BatchNormalization(epsilon=1e-5, debias=True), "debias=True"),
         (FLAX_NORM, KerasLN(1, 1e-6), "LayerNorm normalizes the last axes. Re"),
         (FLAX_NORM, RMS(axis=1), "with axis=1. Create it with axis=-1."),
     ],
     "addons": [
         ("rnn", keras_norm.LayerNormLSTM(UNITS), "Create the layer as NormLSTM"),
         ("rnn", keras_norm.LayerNormLSTM(UNITS, norm_form="joint"), "Create the layer as NormLSTM"),
-        (
-            "rnn",
-            keras_norm.NormLSTM(UNITS, norm=RMS(), normalize_carry=True),
-            "Create the layer as NormLSTM",
-        ),
+        ("rnn", carried(RMS()), "Create the layer as NormLSTM"),
         ("rnn", Bidirectional(keras_norm.LayerNormLSTM(UNITS)), "Create the layer as NormLSTM"),
-        ("rnn", lstm_with_state_norm(epsilon=1e-5), "/state_norm' with epsilon=1e-05. Create"),
-        (
-            "rnn",
-            lstm_with_state_norm(epsilon_placement="outside"),
-            "/state_norm' with epsilon_placement='outside'",
-        ),
-        ("rnn", lstm_with_state_norm(center=False), "/state_norm' with center=False"),
-        (
-            "rnn",
-            layer_norm_lstm(),
-            "LayerNormalization(epsilon=0.001), normalize_carry=True), or p",
-        ),
+        ("rnn", carried_with(epsilon=1e-5), "/state_norm' with epsilon=1e-05. Create"),
+        ("rnn", carried_with(epsilon_placement="outside"), "with epsilon_placement='outside'"),
+        ("rnn", carried_with(center=False), "/state_norm' with center=False"),
+        ("rnn", layer_norm_lstm(), "LayerNormalization(epsilon=0.001), normalize_carry=True)"),
     ],
     "dreamer": [
-        (
-            "dreamer_v3",
-            keras_norm.LayerNormGRU(UNITS),
-            "without it in joint_norm. Create the layer as NormGRU(units, LayerNormalization(epsil",
-        ),
+        ("dreamer_v3", keras_norm.LayerNormGRU(UNITS), "joint_norm. Create the layer as NormGRU("),
         ("dreamer_v3", dreamer_gru(norm=RMS), "without it in joint_norm"),
-        ("dreamer_v3", dreamer_gru(norm_form="joint"), "without it in joint_norm"),
-        ("dreamer_v3", dreamer_gru(1e-5), "joint_norm' with epsilon=1e-05"),
         ("dreamer_v3", dreamer_gru(1e-5), "or pass the eps of the norm as epsilon."),
         ("dreamer_v3", dreamer_gru(activation="relu"), "has activation='tanh'"),
         ("dreamer_v3", dreamer_gru(zoneout=0.1), "has zoneout=0.0. Received NormGRUCell"),
@@ -168,16 +121,8 @@ OTHER_EQUATIONS = {
         ("dreamer_v2", dreamer_gru(), "BiasedLayerNormalization(epsilon=0.001), norm_form='joint"),
     ],
     "kiros": [
-        (
-            "lnlstm",
-            keras_norm.LayerNormLSTM(UNITS, epsilon=1e-5),
-            "with LayerNormalization in kernel_norm. Create the layer as NormLSTM(units, {'kernel_",
-        ),
-        (
-            "lngru",
-            keras_norm.LayerNormGRU(UNITS, epsilon=1e-5),
-            "with LayerNormalization in kernel_norm. Create the layer as NormGRU(units, {'kernel_",
-        ),
+        ("lnlstm", keras_norm.LayerNormLSTM(UNITS, epsilon=1e-5), "NormLSTM(units, {'kernel_norm'"),
+        ("lngru", keras_norm.LayerNormGRU(UNITS, epsilon=1e-5), "NormGRU(units, {'kernel_norm'"),
         ("lnlstm", kiros_layer("lnlstm", normalize_carry=True), "normalize_carry=True"),
         ("lnlstm", kiros_layer("lnlstm", use_bias=False), "use_bias=False"),
         ("lngru", kiros_layer("lngru", zoneout=0.1), "with zoneout=0.1"),
