@@ -160,9 +160,15 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
             f"Norm{advice.split()[-1]}. Then `keras_norm.convert` adds norms to the model."
         )
     if "weight_hr" in parameters:
-        projection = np.shape(parameters.entries[parameters["weight_hr"]])
-        _require_projection(cell, projection[0], parameters["weight_hr"])
-        options = {**options, "projection_units": projection[0]}
+        name = parameters["weight_hr"]
+        size = np.shape(parameters.entries[name])[0]
+        if getattr(cell, "projection_units", None) != size:
+            raise ValueError(
+                f"'{name}' is the projection of nn.LSTM(proj_size={size}), and {describe(cell)} "
+                f"has another or none. Create the layer as "
+                f"NormLSTM(units, projection_units={size})."
+            )
+        options = {**options, "projection_units": size}
     require_options(cell, options, module, advice)
     if module == "nn.RNN" and cell.get_config()["activation"] not in ACTIVATIONS:
         require_options(cell, {"activation": "tanh"}, module, advice)
@@ -170,15 +176,6 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
     if "weight_ih" in parameters:
         require_bias("bias_ih" in parameters, cell, module)
     return _kernels(cell, parameters, order) + _biases(cell, parameters, order)
-
-
-def _require_projection(cell: keras.layers.Layer, size: int, name: str) -> None:
-    """Raise a ValueError unless a cell has the projection of a module."""
-    if getattr(cell, "projection_units", None) != size:
-        raise ValueError(
-            f"'{name}' is the projection of nn.LSTM(proj_size={size}), and {describe(cell)} has "
-            f"another or none. Create the layer as NormLSTM(units, projection_units={size})."
-        )
 
 
 def _require_gates(cell: keras.layers.Layer, parameters: Parameters, gates: int) -> None:
@@ -200,16 +197,17 @@ def _kernels(
     def transpose(weight: Array) -> Array:
         return reorder(weight, order).T
 
-    kernels = [(cell.kernel, "weight_ih"), (cell.recurrent_kernel, "weight_hh")]
-    assignments = [
-        Assignment(variable, {parameters[name]: tuple(variable.shape[::-1])}, transpose)
-        for variable, name in kernels
-    ]
+    kernels = {"weight_ih": cell.kernel, "weight_hh": cell.recurrent_kernel}
     if getattr(cell, "projection_units", None):
-        projection, entry = cell.projection_kernel, parameters["weight_hr"]
-        shape = tuple(projection.shape[::-1])
-        assignments.append(Assignment(projection, {entry: shape}, np.transpose))
-    return assignments
+        kernels["weight_hr"] = cell.projection_kernel
+    return [
+        Assignment(
+            variable,
+            {parameters[name]: tuple(variable.shape[::-1])},
+            np.transpose if name == "weight_hr" else transpose,
+        )
+        for name, variable in kernels.items()
+    ]
 
 
 def _biases(

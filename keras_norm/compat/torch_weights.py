@@ -97,9 +97,9 @@ def load_torch_weights(
             `weights` is of another type.
         ValueError: a layer is not built, or computes other equations; an entry is missing, has
             another shape or is transposed, belongs to no layer, occurs twice, is quantized or not
-            finite; a layer is given for two modules; the module has a projection; the file is a
-            pickle. No layer is changed. (A transposed square matrix has the right shape, so it is
-            not found.)
+            finite; a layer is given for two modules; the module has another projection than the
+            layer; the file is a pickle. No layer is changed. (A transposed square matrix has the
+            right shape, so it is not found.)
 
     Example:
         >>> state_dict = {"weight": np.ones((4, 3)), "bias": np.zeros(4)}

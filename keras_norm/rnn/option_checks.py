@@ -5,6 +5,8 @@ import numbers
 
 import numpy as np
 
+from keras_norm.layers.inputs import is_int
+
 
 def require_bool(name: str, value: bool) -> bool:
     """Return a flag, or raise ValueError unless it is True or False."""
@@ -36,7 +38,6 @@ def require_bound(name: str, bound: float | None) -> float | None:
 
 def require_size(name: str, size: int | None) -> int | None:
     """Return a size, or raise ValueError unless it is None or a positive integer."""
-    is_int = isinstance(size, numbers.Integral) and not isinstance(size, bool)
-    if size is not None and not (is_int and size > 0):
+    if size is not None and not (is_int(size) and size > 0):
         raise ValueError(f"{name} must be None or a positive integer. Received: {name}={size!r}.")
     return size
