@@ -116,12 +116,6 @@ def test_the_counter_is_exact_over_thousands_of_timesteps(dtype):
         assert tf.reduce_max(counter) < COUNTER_BASE  # a digit fits in 8 bits
 
 
-def test_every_sequence_has_its_own_counter():
-    """keras.layers.RNN does not change the states of a masked sequence."""
-    counter = tf.constant([[0.0, 3.0], [2.0, 1.0], [1.0, 127.0]])
-    np.testing.assert_array_equal(read_counter(counter), [3, 257, 255])
-
-
 @keras.saving.register_keras_serializable("tests.rnn.test_cell")
 class Doubled(LayerNormalization):
     """A subclass that overrides `call`."""

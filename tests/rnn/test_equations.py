@@ -180,30 +180,26 @@ def test_regularizers_and_constraints_apply_to_a_normalized_gru():
     assert len(layer.losses) == 3
 
 
+OF_A_BIAS = {"unit_update_bias": True, "use_bias": False}
+
+
 @pytest.mark.parametrize(
-    ("options", "fragments"),
+    ("cls", "options", "fragments"),
     [
-        ({"norm_form": "both"}, ["norm_form", "both", "separate", "joint"]),
-        ({"norm_form": "joint", "normalize_carry": True}, ["normalize_carry", "joint"]),
-        ({"norm_form": "joint", "norm": {"state_norm": NORM}}, ["state_norm", "forget_norm"]),
+        (NormLSTM, {"norm_form": "both"}, ["norm_form", "both", "separate", "joint"]),
+        (NormLSTM, {"norm_form": "joint", "normalize_carry": True}, ["normalize_carry", "joint"]),
+        (NormLSTM, {"norm_form": "joint", "norm": {"state_norm": NORM}}, ["state_norm", "forget"]),
+        (NormGRU, {"norm": NORM, "reset_after": False}, ["reset_after"]),
+        (NormGRU, {"norm": NORM, **OF_A_BIAS}, ["unit_update_bias=True and use_bias=False. Leave"]),
     ],
     ids=str,
 )
-def test_wrong_options_of_an_lstm_raise(options, fragments):
-    assert_refused(lambda: NormLSTM(3, **options), *fragments)
+def test_options_that_do_not_fit_together_raise(cls, options, fragments):
+    assert_refused(lambda: cls(3, **options), *fragments)
 
 
-@pytest.mark.parametrize("cls", [NormGRU, NormGRUCell])
-def test_a_norm_with_reset_after_false_raises(cls):
-    assert_refused(lambda: cls(3, norm=NORM, reset_after=False), "reset_after")
-    assert not cls(3, norm={"kernel_norm": None}, reset_after=False).reset_after
-
-
-def test_a_unit_bias_of_z_without_a_bias_raises():
-    assert_refused(
-        lambda: NormGRU(3, norm=NORM, unit_update_bias=True, use_bias=False),
-        "Received: unit_update_bias=True and use_bias=False. Leave use_bias at True.",
-    )
+def test_a_gru_without_norms_may_have_reset_after_false():
+    assert not NormGRU(3, norm={"kernel_norm": None}, reset_after=False).reset_after
 
 
 def test_a_failed_build_does_not_change_reset_after():

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import keras_norm
-from tests.check_layer import assert_refused
 from tests.rnn import kinds
 from tests.rnn.kinds import BATCH, FEATURES, GRU, KINDS, LSTM, TIME, UNITS
 
@@ -73,7 +72,3 @@ def test_models_are_saved_and_are_not_converted_to_layers_that_lack_the_weights(
     kinds.assert_close(loaded(kinds.inputs()), model(kinds.inputs()), 0)
     with pytest.raises(ValueError, match="has no layer to convert"):
         keras_norm.to_keras(model)
-
-
-def test_other_values_raise():
-    assert_refused(lambda: LSTM.layer(UNITS, learn_initial_state="tanh"), "'tanh'", "True or False")
