@@ -115,7 +115,7 @@ def planted(path: pathlib.Path) -> Iterator[tuple[str, str, bytes]]:
 def has_wrong_constants(files: Files, path: pathlib.Path) -> bool:
     """Return whether the check finds wrong constants in a file."""
     found = find_differences(files.model, read_graph(path), files.new)
-    return not isinstance(found, str) and Constants().judge(found, None).status == "fail"
+    return not isinstance(found, str) and Constants().judge(found).status == "fail"
 
 
 def tolerance(quantize: str | None, expected: Arrays) -> Tolerance:

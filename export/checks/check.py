@@ -17,9 +17,9 @@ from keras_norm.export.checks.first_difference import explain_differences
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.checks.properties.property_registry import (
     PROPERTIES,
+    check_properties,
     explains_outputs,
     find_advice,
-    measure_properties,
 )
 from keras_norm.export.checks.subject import Subject, open_subjects, run_all_data
 from keras_norm.export.checks.train_inference_gap import GapMeter
@@ -227,9 +227,9 @@ def expected_on_data(
 
 
 def _test(subject: Subject, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
-    """Measure the properties of the Keras model or an artifact, and return its result."""
+    """Test the properties of the Keras model or an artifact, and return its result."""
     tolerance = judge.expected.tolerance(subject.source.precision)
-    return make_result(subject, judge, measured, measure_properties(subject, tolerance))
+    return make_result(subject, judge, measured, check_properties(subject, tolerance))
 
 
 def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> ArtifactResult:

@@ -1,31 +1,14 @@
 """The property "ops": a file has built-in operations only, and no unsafe operation."""
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
+from keras_norm_verify.unsafe_ops import describe_unsafe_ops
 
 
-@dataclasses.dataclass(frozen=True)
-class Ops:
-    """The operations of a file.
-
-    Attributes:
-        count: number of different operations.
-        foreign: operations that a runtime without extensions lacks.
-        unsafe: names of the nodes by unsafe operation.
-    """
-
-    count: int = 0
-    foreign: Sequence[str] = ()
-    unsafe: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-
-
-class BuiltInOps(Property[Ops]):
+class BuiltInOps(Property):
     """A file has only operations that every runtime of its format has, and no unsafe operation.
 
     A runtime may lack these operations: in a SavedModel XLA ops, `jit_compile`d functions and
@@ -45,27 +28,19 @@ class BuiltInOps(Property[Ops]):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return not subject.is_keras_model
 
-    def measure(self, subject: Subject) -> Ops | PropertyResult:
-        """List the operations of the file."""
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         if subject.unsafe_ops:
-            return Ops(unsafe=subject.unsafe_ops)
+            return self.failed(
+                "the file was not run, because its operations may access files, the Python process "
+                f"or other machines: {describe_unsafe_ops(subject.unsafe_ops)}"
+            )
         path = subject.run.path
         if path is None:
             return self.not_applicable("a function has no file")
         used, known = subject.run.ops(), format_of(path)
         if not used:
             return self.not_applicable("the runner does not list the operations of the file")
-        foreign = known.foreign_ops(path, used) if known is not None else ()
-        return Ops(len(used), sorted(foreign))
-
-    def judge(self, measured: Ops, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        if measured.unsafe:
-            found = [f"{op} in {', '.join(nodes)}" for op, nodes in measured.unsafe.items()]
-            return self.failed(
-                "the file was not run, because its operations may access files, the Python process "
-                f"or other machines: {'; '.join(found)}"
-            )
-        if measured.foreign:
-            foreign = ", ".join(measured.foreign)
-            return self.failed(f"a runtime without extensions lacks these operations: {foreign}")
-        return self.passed(f"{measured.count} kinds of operation, all built in")
+        if known is not None and (foreign := known.foreign_ops(path, used)):
+            names = ", ".join(sorted(foreign))
+            return self.failed(f"a runtime without extensions lacks these operations: {names}")
+        return self.passed(f"{len(used)} kinds of operation, all built in")

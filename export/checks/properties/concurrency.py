@@ -5,8 +5,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
+from keras_norm.export.checks.properties.property import Pair, Property
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 from keras_norm.typing import Arrays
 
@@ -29,7 +30,7 @@ class ConcurrentRunner(Protocol):
         """
 
 
-class Concurrency(EqualOutputs):
+class Concurrency(Property):
     """Concurrent calls of one loaded model give the outputs of single calls."""
 
     name = "concurrency"
@@ -39,7 +40,7 @@ class Concurrency(EqualOutputs):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return not subject.is_keras_model
 
-    def measure(self, subject: Subject) -> Pairs | PropertyResult:
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Call the model from several threads, with some of the test inputs."""
         run, cases = subject.run, subject.plan.expected.cases
         if not isinstance(run, ConcurrentRunner):
@@ -51,8 +52,10 @@ class Concurrency(EqualOutputs):
         inputs = [cases[k].inputs for k in indices]
         count, *bounds = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
         who = f"calls from {THREADS} threads"
-        return [
+        pairs = (
             Pair(subject.outputs[k], actual, f"{who}, {cases[k].name}: ", cases[k].rows)
             for bound in bounds
             for k, actual in zip(indices, bound, strict=True)
-        ], f"{count} {who} give the outputs of single calls"
+        )
+        detail = f"{count} {who} give the outputs of single calls"
+        return self.compare(pairs, detail, tolerance.calls)

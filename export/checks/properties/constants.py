@@ -1,5 +1,7 @@
 """The property "constants": a quantized file has the constants of the model, rounded."""
 
+from collections.abc import Sequence
+
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import QUANTIZED, Tolerance
@@ -14,7 +16,7 @@ ROUNDING_ERRORS = 2.0
 SAMPLES, TIMESTEPS = 32, 64
 
 
-class Constants(Property[list[ConstantDifference]]):
+class Constants(Property):
     """A quantized file has the constants of a new export of the Keras model, except for rounding.
 
     The error of a quantized file hides a wrong constant: the outputs of a file with a kernel
@@ -32,7 +34,7 @@ class Constants(Property[list[ConstantDifference]]):
         source = subject.source
         return bool(source.path) and not source.optional and source.precision in QUANTIZED
 
-    def measure(self, subject: Subject) -> list[ConstantDifference] | PropertyResult:
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Export the model again, and compare the constants of both files."""
         path = subject.run.path
         assert path is not None
@@ -44,15 +46,14 @@ class Constants(Property[list[ConstantDifference]]):
         for name in samples.sequences:
             few[name] = few[name][:, :TIMESTEPS]
         found = known.compare_constants(subject.plan.model, path, few)
-        return self.not_applicable(found) if isinstance(found, str) else found
+        return self.not_applicable(found) if isinstance(found, str) else self.judge(found)
 
-    def judge(  # noqa: D102
-        self, measured: list[ConstantDifference], tolerance: Tolerance
-    ) -> PropertyResult:
-        wrong = [c for c in measured if c.difference > ROUNDING_ERRORS * c.rounding]
+    def judge(self, found: Sequence[ConstantDifference]) -> PropertyResult:
+        """Return the result for the differences of all constants."""
+        wrong = [c for c in found if c.difference > ROUNDING_ERRORS * c.rounding]
         if not wrong:
             return self.passed(
-                f"{len(measured)} constants equal the constants of a new export within rounding"
+                f"{len(found)} constants equal the constants of a new export within rounding"
             )
         worst = max(wrong, key=lambda c: c.difference / (c.rounding or 1e-30))
         more = f", as do {len(wrong) - 1} more" if len(wrong) > 1 else ""

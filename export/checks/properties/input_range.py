@@ -1,6 +1,5 @@
 """The property "input range": a file in integers does not clip the inputs of the data."""
 
-import dataclasses
 import pathlib
 
 import numpy as np
@@ -16,24 +15,7 @@ from keras_norm.export.results.artifact_result import PropertyResult
 CLIPPED = 0.01
 
 
-@dataclasses.dataclass(frozen=True)
-class ClippedInput:
-    """The range of an input in a file, and the values of the data outside it.
-
-    Attributes:
-        name: name of the input.
-        low: smallest value that the file represents.
-        high: largest value that the file represents.
-        share: share of the values of the data outside the range.
-    """
-
-    name: str
-    low: float
-    high: float
-    share: float
-
-
-class InputRange(Property[list[ClippedInput]]):
+class InputRange(Property):
     """A file that computes in integers represents nearly all input values of the data."""
 
     name = "input range"
@@ -45,23 +27,21 @@ class InputRange(Property[list[ClippedInput]]):
         source = subject.source
         return bool(source.path) and not source.optional and bool(_ranges(subject))
 
-    def measure(self, subject: Subject) -> list[ClippedInput]:
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Count the values of the data outside the range of each input."""
         found = []
         for name, (low, high) in _ranges(subject).items():
             values = subject.plan.samples.arrays[name]
-            outside = (values < low) | (values > high)
-            found.append(ClippedInput(name, low, high, float(np.mean(outside))))
-        return found
-
-    def judge(self, measured: list[ClippedInput], tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        worst = max(measured, key=lambda clipped: clipped.share)
-        detail = (
-            f"{worst.share:.1%} of the values of input {worst.name!r} are outside the range of the "
-            f"file, {worst.low:.3g} to {worst.high:.3g}"
-        )
-        clipped = worst.share > CLIPPED
-        return self.differs(detail, self.advice) if clipped else self.passed(detail)
+            share = float(np.mean((values < low) | (values > high)))
+            found.append(
+                (
+                    share,
+                    f"{share:.1%} of the values of input {name!r} are outside the range of the "
+                    f"file, {low:.3g} to {high:.3g}",
+                )
+            )
+        worst, detail = max(found, key=lambda pair: pair[0])
+        return self.differs(detail, self.advice) if worst > CLIPPED else self.passed(detail)
 
 
 def _ranges(subject: Subject) -> dict[str, tuple[float, float]]:

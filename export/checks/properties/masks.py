@@ -1,15 +1,13 @@
 """The property "masks": every mask reaches the layers that use it."""
 
-from collections.abc import Sequence
-
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import Tolerance
-from keras_norm.export.model.masks import LostMask, lost_masks
+from keras_norm.export.model.masks import lost_masks
 from keras_norm.export.results.artifact_result import PropertyResult
 
 
-class Masks(Property[Sequence[LostMask]]):
+class Masks(Property):
     """Every mask in the Keras model reaches the layers that would use it.
 
     A lost mask is not a failure: the files lose the same mask as the model.
@@ -23,10 +21,8 @@ class Masks(Property[Sequence[LostMask]]):
         """Return whether the Keras model loses a mask."""
         return subject.is_keras_model and bool(lost_masks(subject.plan.model))
 
-    def measure(self, subject: Subject) -> Sequence[LostMask]:
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """List the masks that do not reach a layer which would use them."""
-        return lost_masks(subject.plan.model)
-
-    def judge(self, measured: Sequence[LostMask], tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        advice = " ".join(dict.fromkeys(mask.advice for mask in measured))
-        return self.differs("; ".join(mask.description for mask in measured), advice)
+        found = lost_masks(subject.plan.model)
+        advice = " ".join(dict.fromkeys(mask.advice for mask in found))
+        return self.differs("; ".join(mask.description for mask in found), advice)

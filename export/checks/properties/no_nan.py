@@ -1,18 +1,13 @@
 """The property "no NaN": no output of the Keras model is NaN."""
 
-from collections.abc import Mapping
-
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import where_nan
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# (number of values, number of NaN values) by output name.
-Counts = Mapping[str, tuple[int, int]]
 
-
-class NoNaN(Property[Counts]):
+class NoNaN(Property):
     """No output of the Keras model is NaN over all data: NaN cannot be compared."""
 
     name = "no NaN"
@@ -23,7 +18,7 @@ class NoNaN(Property[Counts]):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return subject.is_keras_model
 
-    def measure(self, subject: Subject) -> Counts:
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Count all values and the NaN values of each output, over the test inputs or all data."""
         found = {}
         for name in subject.outputs[0]:
@@ -31,10 +26,8 @@ class NoNaN(Property[Counts]):
             nan = sum(int(where_nan(output).sum()) for output in outputs)
             found[name] = (sum(output.size for output in outputs), nan)
         on_data = {} if subject.data is None else subject.data.nan
-        return found | {name: counts for name, counts in on_data.items() if counts[1]}
-
-    def judge(self, measured: Counts, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
-        for output, (count, nan) in measured.items():
+        found |= {name: counts for name, counts in on_data.items() if counts[1]}
+        for output, (count, nan) in found.items():
             if nan == count:
                 return self.failed(f"output {output!r} is NaN for every sample")
             if nan:

@@ -1,15 +1,15 @@
 """The properties "right padding" and "left padding": padding does not change the outputs."""
 
-from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
 from keras_norm.export.checks.properties.masks import Masks
+from keras_norm.export.checks.properties.property import Pair, Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.input_cases import PADDING, pad_samples
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.model.masks import mask_fills, why_not_padded
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
-from keras_norm.typing import Arrays
 
 
-class Padding(EqualOutputs):
+class Padding(Property):
     """Masked timesteps on one side do not change the Keras model's outputs at other timesteps.
 
     Outputs without a time dimension must not change. Output sequences must not change at the
@@ -27,18 +27,14 @@ class Padding(EqualOutputs):
     def applies_to(self, subject: Subject) -> bool:  # noqa: D102
         return subject.is_keras_model
 
-    def measure(self, subject: Subject) -> Pairs | PropertyResult:
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Run some sequences without padding, and with masked timesteps added on one side."""
         samples, fills = subject.plan.samples, mask_fills(subject.plan.model)
         reason = why_not_padded(fills, samples)
         if reason is not None:
             return self.not_applicable(reason)
         inputs = pad_samples(samples, fills)
-        return self.pair_outputs(subject.run(inputs[""]), subject.run(inputs[self.side]))
-
-    def pair_outputs(self, original: Arrays, padded: Arrays) -> Pairs:
-        """Pair the outputs for sequences without padding, and with padding."""
-        actual = dict(padded)
+        original, actual = subject.run(inputs[""]), dict(subject.run(inputs[self.side]))
         for output, value in original.items():
             longer = actual.get(output)
             if longer is not None and longer.ndim == value.ndim:
@@ -48,7 +44,8 @@ class Padding(EqualOutputs):
                 cut = [self.original if n == m + PADDING else slice(None) for n, m in sizes]
                 actual[output] = longer[tuple(cut)]
         added = f"{PADDING} masked timesteps on the {self.side}"
-        return [Pair(original, actual, f"with {added}, ")], f"{added} change no output"
+        pairs = [Pair(original, actual, f"with {added}, ")]
+        return self.compare(pairs, f"{added} change no output", tolerance.calls)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return advice on padding; None if the model loses a mask: `Masks` gives advice."""
@@ -82,7 +79,7 @@ class LeftPadding(Padding):
     advice = "Pad on the right: the model counts its timesteps from the start."
     side, original = "left", slice(PADDING, None)
 
-    def unequal(self, detail: str) -> PropertyResult:  # noqa: D102
+    def failed(self, detail: str) -> PropertyResult:  # noqa: D102
         return self.differs(detail, self.advice)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:

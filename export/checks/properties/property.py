@@ -1,20 +1,35 @@
-"""Base class of the properties that a check measures and judges, such as "row independence"."""
+"""Base class of the properties that a check tests, such as "row independence"."""
 
 import abc
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import keras
 
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.typing import Arrays
 
-Measured = TypeVar("Measured")
+
+class Pair(NamedTuple):
+    """The outputs of a call, and the outputs that they have to equal.
+
+    Attributes:
+        expected: arrays by output name.
+        actual: arrays by output name.
+        prefix: the beginning of the text about a difference, such as "batch 7, length 6: ".
+        rows: sample number of each row; None to count from 0.
+    """
+
+    expected: Arrays
+    actual: Arrays
+    prefix: str = ""
+    rows: Sequence[int] | None = None
 
 
-class Property(abc.ABC, Generic[Measured]):
-    """A property that the check measures on the Keras model and on every artifact.
+class Property(abc.ABC):
+    """A property that the check tests on the Keras model and on every artifact.
 
     To add a property, write a subclass in a file of this folder, and add it to
     `property_registry.PROPERTIES`. All reports, and the JSON, show the results of all registered
@@ -24,8 +39,8 @@ class Property(abc.ABC, Generic[Measured]):
         name: name in reports.
         meaning: the meaning of a failure, as a clause: "running the model changes its weights".
         advice: what to do after a failure.
-        needs_runner: whether `measure` needs an open runner. If not, the property is measured also
-            for a file that is not opened because of its unsafe operations.
+        needs_runner: whether `test` needs an open runner. If not, the property is tested also for
+            a file that is not opened because of its unsafe operations.
         explains_outputs: whether a failure explains wrong outputs: of all files if the Keras model
             fails, or of the one file that fails. The check then searches for no other cause.
     """
@@ -41,29 +56,18 @@ class Property(abc.ABC, Generic[Measured]):
         return True
 
     @abc.abstractmethod
-    def measure(self, subject: Subject) -> Measured | PropertyResult:
-        """Run the Keras model or the artifact on test inputs, and return the outputs for `judge`.
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
+        """Test the property, on the recorded outputs or on further calls of the model or file.
 
         Any exception becomes the error of the artifact.
 
         Args:
             subject: the Keras model or an artifact, with the outputs that are recorded already.
+            tolerance: the tolerance between the outputs of the subject and of the Keras model.
+                `tolerance.calls` is the tolerance between two calls of the subject.
 
         Returns:
-            The argument of `judge`; or `not_applicable(reason)`, which is then the result.
-        """
-
-    @abc.abstractmethod
-    def judge(self, measured: Measured, tolerance: Tolerance) -> PropertyResult:
-        """Judge the outputs that `measure` returned, without running a model.
-
-        Args:
-            measured: the result of `measure`.
-            tolerance: the tolerance for the subject's outputs. `tolerance.calls` is the tolerance
-                between two calls of the subject.
-
-        Returns:
-            The result, made by `passed`, `failed`, `differs` or `not_applicable`.
+            The result, made by `compare`, `passed`, `failed`, `differs` or `not_applicable`.
         """
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
@@ -85,6 +89,17 @@ class Property(abc.ABC, Generic[Measured]):
             results: the results of all artifacts.
         """
         return ()
+
+    def compare(self, pairs: Iterable[Pair], detail: str, tolerance: Tolerance) -> PropertyResult:
+        """Return a "pass" result with the detail if the outputs of every pair are equal.
+
+        Otherwise the result has the first output that differs.
+        """
+        for expected, actual, prefix, rows in pairs:
+            worst = tolerance.first_failure(expected, actual, rows)
+            if worst is not None:
+                return self.failed(prefix + worst.description)
+        return self.passed(detail)
 
     def passed(self, detail: str) -> PropertyResult:
         """Return a "pass" result: the model has the property."""

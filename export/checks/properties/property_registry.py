@@ -1,7 +1,6 @@
 """The registry of the properties that the check tests."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 from keras_norm.export.checks.properties.backends import Backends
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
@@ -23,13 +22,11 @@ from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.results.check_result import Finding
 
-AnyProperty: TypeAlias = Property[Any]
-
-# All properties, in the order in which a check measures and reports them. `Weights` comes late,
+# All properties, in the order in which a check tests and reports them. `Weights` comes late,
 # because it looks for variables that the calls of the earlier properties changed. `Streaming` comes
 # last, because its runner takes over the worker process of the artifact: the artifact's own runner
 # cannot run after that.
-PROPERTIES: list[AnyProperty] = [
+PROPERTIES: list[Property] = [
     NoNaN(),
     Backends(),
     RowIndependence(),
@@ -46,10 +43,10 @@ PROPERTIES: list[AnyProperty] = [
 ]
 
 
-def register(added: AnyProperty) -> None:
+def register(added: Property) -> None:
     """Register a property, so that every check tests it and every report shows it.
 
-    The property is measured before `Weights`: `Weights` repeats the first call of the check at the
+    The property is tested before `Weights`: `Weights` repeats the first call of the check at the
     end.
 
     Args:
@@ -64,16 +61,16 @@ def register(added: AnyProperty) -> None:
     PROPERTIES.insert(names.index(Weights.name), added)
 
 
-def property_named(name: str) -> AnyProperty | None:
+def property_named(name: str) -> Property | None:
     """Find a property by name; None if no property has this name."""
     return next((known for known in PROPERTIES if known.name == name), None)
 
 
-def measure_properties(subject: Subject, tolerance: Tolerance) -> tuple[PropertyResult, ...]:
-    """Measure and judge all properties of the Keras model or an artifact.
+def check_properties(subject: Subject, tolerance: Tolerance) -> tuple[PropertyResult, ...]:
+    """Test all properties of the Keras model or an artifact.
 
     After an error of the runner, which is stored in `subject.error`, no further property is
-    measured.
+    tested.
 
     Args:
         subject: the Keras model or an artifact, with its recorded outputs.
@@ -87,15 +84,12 @@ def measure_properties(subject: Subject, tolerance: Tolerance) -> tuple[Property
         try:
             if not known.applies_to(subject):
                 continue
-            measured = known.measure(subject)
+            results.append(known.test(subject, tolerance))
         # Catch every error, because a runner may raise any error. The artifact's result shows the
         # error.
         except Exception as error:
             subject.error = one_line(error)
             break
-        results.append(
-            measured if isinstance(measured, PropertyResult) else known.judge(measured, tolerance)
-        )
     return tuple(results)
 
 

@@ -1,22 +1,24 @@
 """The property "repeat": a repeated call gives equal outputs."""
 
-from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
+from keras_norm.export.checks.properties.property import Pair, Property
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import Tolerance
+from keras_norm.export.results.artifact_result import PropertyResult
 
 
-class Repeat(EqualOutputs):
+class Repeat(Property):
     """A call gives equal outputs when it is repeated after a call with other inputs."""
 
     name = "repeat"
     meaning = "a repeated call gives other outputs"
     advice = "Build the layer that keeps state between calls with stateful=False."
 
-    def measure(self, subject: Subject) -> Pairs:
-        """Run the last test input again, after another test input, and return both outputs."""
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
+        """Run the last test input again, after another test input, and compare both outputs."""
         cases = subject.plan.expected.cases
         other, case, before = cases[0], cases[-1], subject.outputs[len(cases) - 1]
         subject.run(other.inputs)
         after, between = subject.run(case.inputs), f"after a call with {other.name}"
-        return [Pair(before, after, f"{case.name}: {between}, ", case.rows)], (
-            f"{case.name}: a repeated call, {between}, gives equal outputs"
-        )
+        pairs = [Pair(before, after, f"{case.name}: {between}, ", case.rows)]
+        detail = f"{case.name}: a repeated call, {between}, gives equal outputs"
+        return self.compare(pairs, detail, tolerance.calls)

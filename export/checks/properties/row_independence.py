@@ -1,25 +1,17 @@
 """The property "row independence": a row's output depends on that row only."""
 
-import dataclasses
-from collections.abc import Sequence
-
 import numpy as np
 
-from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
+from keras_norm.export.checks.properties.property import Pair, Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import is_text
 from keras_norm.export.compare.input_cases import neighbor_cases
-from keras_norm.export.compare.samples import Case
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
-from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.typing import Arrays
 
-# (row, test inputs, outputs) of each call of the model. The first call runs the original batch.
-# Each further call runs a row of this batch, alone or among other rows.
-Calls = Sequence[tuple[int, Case, Arrays]]
 
-
-class RowIndependence(EqualOutputs):
+class RowIndependence(Property):
     """A row's output depends on that row only.
 
     Some rows run alone and in a batch with other rows. Their outputs must equal their outputs in
@@ -35,16 +27,11 @@ class RowIndependence(EqualOutputs):
         "output_sequence_length to TextVectorization."
     )
 
-    def measure(self, subject: Subject) -> Pairs | PropertyResult:
-        """Run the original batch, and some of its rows alone and among other rows."""
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
+        """Compare rows alone and among other rows with the same rows in the original batch."""
         plan = subject.plan
-        calls = neighbor_cases(plan.samples, plan.expected.batch)
-        return self.pair_rows([(row, case, subject.run(case.inputs)) for row, case in calls])
-
-    def pair_rows(self, calls: Calls) -> Pairs | PropertyResult:
-        """Pair the outputs of each row with its outputs in the original batch."""
-        (_, original, expected), *others = calls
-        batch = len(original.rows)
+        (_, original), *others = neighbor_cases(plan.samples, plan.expected.batch)
+        expected, batch = subject.run(original.inputs), len(original.rows)
         for output, value in expected.items():
             if np.ndim(value) == 0 or len(value) != batch:
                 return self.failed(
@@ -56,24 +43,16 @@ class RowIndependence(EqualOutputs):
                 "every batch has only one row, so no row can depend on another row"
             )
         pairs = []
-        for row, case, actual in others:
-            is_alone = len(case.rows) == 1
+        for row, case in others:
+            is_alone, actual = len(case.rows) == 1, subject.run(case.inputs)
             rows = _select_row(expected, row), _select_row(actual, 0 if is_alone else row)
             if any(map(is_text, case.inputs.values())):
                 rows = _cut_to_common_shapes(*rows)
             how = "in a batch of its own" if is_alone else "among other rows"
-            pairs.append(Pair(*rows, f"row {row} {how}: "))
-        count = len({row for row, _, _ in others})
+            pairs.append(Pair(*rows, f"row {row} {how}: ", original.rows[row : row + 1]))
+        count = len({row for row, _ in others})
         detail = f"{count} of {batch} rows have equal outputs alone and among other rows"
-        return pairs, detail
-
-    def describe(self, worst: OutputComparison) -> str:
-        """Describe the difference without its sample number.
-
-        The number is always 0, because the compared outputs have only one row.
-        """
-        element = worst.worst and dataclasses.replace(worst.worst, where=worst.where[1:])
-        return dataclasses.replace(worst, worst=element).description
+        return self.compare(pairs, detail, tolerance.calls)
 
 
 def _select_row(outputs: Arrays, row: int) -> Arrays:

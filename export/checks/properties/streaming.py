@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import keras
 
 from keras_norm.export.checks.artifacts import SingleStepRunner
-from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
+from keras_norm.export.checks.properties.property import Pair, Property
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.errors import StreamingError
 from keras_norm.export.model.find_step import find_step
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
@@ -14,13 +15,12 @@ from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.signature import STEP
 
 
-class Streaming(EqualOutputs):
+class Streaming(Property):
     """Calling the step signature for every timestep gives the model's outputs for the sequence."""
 
     name = "streaming"
     meaning = "the step signature gives other outputs than the model for whole sequences"
     advice = "Export the model again with step=True."
-    with_model = True
 
     def applies_to(self, subject: Subject) -> bool:
         """Return whether the artifact has a step signature."""
@@ -29,15 +29,17 @@ class Streaming(EqualOutputs):
             return False
         return source.is_single_step or STEP in subject.run.signatures()
 
-    def measure(self, subject: Subject) -> Pairs | PropertyResult:
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Call the step signature once for each timestep of the test sequences."""
         if isinstance(subject.run, SingleStepRunner):
-            return self._run_step(subject, subject.run.step_runner)
+            return self._run_step(subject, subject.run.step_runner, tolerance)
         worker = getattr(subject.run, "worker", None)
         with subject.source.open(STEP, worker=worker) as step_runner:
-            return self._run_step(subject, step_runner)
+            return self._run_step(subject, step_runner, tolerance)
 
-    def _run_step(self, subject: Subject, step_runner: Runner) -> Pairs | PropertyResult:
+    def _run_step(
+        self, subject: Subject, step_runner: Runner, tolerance: Tolerance
+    ) -> PropertyResult:
         is_single_step = subject.source.is_single_step
         try:
             step, inputs, expected, timesteps = subject.plan.stream(one_by_one=is_single_step)
@@ -53,9 +55,10 @@ class Streaming(EqualOutputs):
                 f"the inputs {own_inputs}: give the recurrent layers names, and export again"
             )
         run = step.every_timestep if is_single_step else step.over_time
-        return [Pair(expected, run(step_runner, inputs))], (
+        detail = (
             f"one call for each of {timesteps:,} timesteps gives the outputs of the Keras model"
         )
+        return self.compare([Pair(expected, run(step_runner, inputs))], detail, tolerance)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
         """Return advice if streaming differs; None if outputs for the test inputs differ too.

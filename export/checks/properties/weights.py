@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from keras_norm.export.checks.properties.equal_outputs import EqualOutputs, Pair, Pairs
+from keras_norm.export.checks.properties.property import Pair, Property
 from keras_norm.export.checks.subject import Subject
+from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 
 # Keras' own recurrent layers draw unused dropout masks at inference too. This changes the seed
@@ -11,7 +12,7 @@ from keras_norm.export.results.artifact_result import PropertyResult
 SEED_VARIABLE = "seed_generator_state"
 
 
-class Weights(EqualOutputs):
+class Weights(Property):
     """Inference changes no variable.
 
     A runtime may hide its variables. The first call is therefore repeated at the end of the check:
@@ -22,7 +23,7 @@ class Weights(EqualOutputs):
     meaning = "inference changes weights"
     advice = "Export in inference mode (training=False): a layer assigns to a variable."
 
-    def measure(self, subject: Subject) -> Pairs | PropertyResult:
+    def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Find variables that changed since the first call of the check, and repeat this call."""
         case, first = subject.plan.expected.cases[0], subject.outputs[0]
         # All variables of the Keras model are visible, so its first call need not be repeated.
@@ -32,11 +33,10 @@ class Weights(EqualOutputs):
             more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
             return self.failed(f"inference changed {changed[0]}{more}")
         prefix = "the outputs of the first call changed after later calls: "
-        return [Pair(first, repeated, prefix, case.rows)], (
-            f"inference changed none of {len(before)} variables"
-            if before
-            else "the first call, repeated at the end of the check, gives equal outputs"
-        )
+        detail = "the first call, repeated at the end of the check, gives equal outputs"
+        if before:
+            detail = f"inference changed none of {len(before)} variables"
+        return self.compare([Pair(first, repeated, prefix, case.rows)], detail, tolerance.calls)
 
 
 def find_changes(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,40 +1,35 @@
-"""The judgment of recorded outputs, without a model."""
+"""The properties, tested on functions in place of models."""
 
+import contextlib
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_norm.export.checks.properties import input_range, padding
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
 from keras_norm.export.checks.properties.concurrency import Concurrency
 from keras_norm.export.checks.properties.constants import Constants
-from keras_norm.export.checks.properties.equal_outputs import Pair
-from keras_norm.export.checks.properties.input_range import ClippedInput, InputRange
+from keras_norm.export.checks.properties.input_range import InputRange
 from keras_norm.export.checks.properties.padding import LeftPadding, RightPadding
 from keras_norm.export.checks.properties.repeat import Repeat
 from keras_norm.export.checks.properties.row_independence import RowIndependence
 from keras_norm.export.checks.properties.streaming import Streaming
 from keras_norm.export.checks.properties.weights import Weights
-from keras_norm.export.compare.input_cases import neighbor_cases, pad_samples
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.artifact_format import ConstantDifference
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from keras_norm.export.input_names import TensorSpec
-from keras_norm.export.results.artifact_result import PropertyResult
 
 EXACT = Tolerance(0.0, {})
 
 
-def judged(known, measured, tolerance=EXACT):
-    """Return the result of a property; `measure` may return it already."""
-    return measured if isinstance(measured, PropertyResult) else known.judge(measured, tolerance)
-
-
-def subject_of(cases, run, **fields):
-    """Return a subject with the first and all recorded outputs."""
-    plan = types.SimpleNamespace(expected=types.SimpleNamespace(cases=cases))
+def subject_of(run, cases=(), plan=(), **fields):
+    """Return a subject with recorded outputs, and a plan of test inputs and other fields."""
+    expected = types.SimpleNamespace(cases=cases, batch=None)
+    plan = types.SimpleNamespace(**{"expected": expected, "model": None} | dict(plan))
     fields = {"variables": {}, "is_keras_model": False} | fields
     return types.SimpleNamespace(run=run, plan=plan, **fields)
 
@@ -58,13 +53,12 @@ def samples():
 def test_rows_are_independent_if_no_row_reads_its_neighbors(
     samples, function, batch, status, detail
 ):
-    calls = neighbor_cases(samples, batch)
-    outputs = [(row, case, {"y": function(case.inputs["x"])}) for row, case in calls]
-    known = RowIndependence()
-    found = judged(known, known.pair_rows(outputs))
+    subject = subject_of(lambda inputs: {"y": function(inputs["x"])}, plan={"samples": samples})
+    subject.plan.expected.batch = batch
+    found = RowIndependence().test(subject, EXACT)
     assert (found.status, found.meaning == RowIndependence.meaning) == (status, status == "fail")
     assert found.detail.startswith(detail)
-    assert "sample" not in found.detail  # each compared array has a single row
+    assert detail[:3] != "row" or "(sample 0, " in found.detail  # the number of the user's sample
 
 
 @pytest.mark.parametrize(
@@ -78,13 +72,11 @@ def test_rows_are_independent_if_no_row_reads_its_neighbors(
     ],
 )
 def test_outputs_at_unmasked_timesteps_are_compared_after_padding(
-    samples, known, function, fill, status
+    samples, known, function, fill, status, monkeypatch
 ):
-    outputs = {
-        side: {"y": function(inputs["x"])}
-        for side, inputs in pad_samples(samples, {"x": fill}).items()
-    }
-    found = known.judge(known.pair_outputs(outputs[""], outputs[known.side]), EXACT)
+    monkeypatch.setattr(padding, "mask_fills", lambda model: {"x": fill})
+    subject = subject_of(lambda inputs: {"y": function(inputs["x"])}, plan={"samples": samples})
+    found = known.test(subject, EXACT)
     assert (found.name, found.status) == (known.name, status)
     if status == "differs":
         assert "3 masked timesteps on the left" in found.detail
@@ -100,8 +92,7 @@ def test_a_repeated_call_that_differs_is_located_in_the_data(samples, offset, st
 
     cases = [samples.case([0, 1]), samples.case([4])]
     before = [{"y": np.zeros(2)}, {"y": np.zeros(1)}]
-    subject = subject_of(cases, run, outputs=before)
-    found = judged(Repeat(), Repeat().measure(subject))
+    found = Repeat().test(subject_of(run, cases, outputs=before), EXACT)
     assert calls == [cases[0].inputs, cases[1].inputs]
     assert found.status == status
     if status == "fail":
@@ -111,10 +102,17 @@ def test_a_repeated_call_that_differs_is_located_in_the_data(samples, offset, st
 
 def test_only_a_step_is_compared_by_the_limit_of_8_bit_files():
     """Two calls of one file are compared by atol, and a file with the Keras model by the limit."""
-    tolerance = Tolerance(0.0, {"y": 0.1}, limits={"y": 10.0})
-    pairs = [Pair({"y": np.zeros(2)}, {"y": np.ones(2)})]
-    results = (known.judge((pairs, ""), tolerance) for known in (Streaming(), Repeat()))
-    assert [result.status for result in results] == ["pass", "fail"]
+    tolerance, zeros = Tolerance(0.0, {"y": 0.1}, limits={"y": 10.0}), {"y": np.zeros(2)}
+    wrong = {"y": np.ones(2)}
+    step = types.SimpleNamespace(inputs={}, states={}, over_time=lambda run, inputs: wrong)
+    source = types.SimpleNamespace(is_single_step=False)
+    source.open = lambda name, worker: contextlib.nullcontext(types.SimpleNamespace(inputs={}))
+    plan = {"stream": lambda one_by_one: (step, {}, zeros, 4)}
+    subject = subject_of(lambda inputs: wrong, plan=plan, source=source, outputs=[zeros])
+    assert Streaming().test(subject, tolerance).status == "pass"
+    case = types.SimpleNamespace(name="", inputs={}, rows=None)
+    subject.plan.expected = types.SimpleNamespace(cases=[case])
+    assert Repeat().test(subject, tolerance).status == "fail"
 
 
 class FakeRunner:
@@ -141,15 +139,14 @@ class FakeRunner:
 def test_one_wrong_output_among_threads_fails(samples, offset, status):
     cases = [samples.case([1]), samples.case([0, 4], 2)]
     expected = [{"y": case.inputs["x"] ** 2} for case in cases]
-    subject = subject_of(cases, FakeRunner(expected, offset=offset), outputs=expected)
-    measured = Concurrency().measure(subject)
-    found = judged(Concurrency(), measured, Tolerance(0.0, {"y": 1e-6}))
+    subject = subject_of(FakeRunner(expected, offset=offset), cases, outputs=expected)
+    found = Concurrency().test(subject, Tolerance(0.0, {"y": 1e-6}))
     assert found.status == status
     assert "from 8 threads" in found.detail
 
 
 def test_a_runner_without_concurrent_calls_is_not_called_from_threads(samples):
-    found = Concurrency().measure(subject_of([samples.case([0])], lambda inputs: inputs))
+    found = Concurrency().test(subject_of(lambda inputs: inputs, [samples.case([0])]), EXACT)
     assert found.status == "not applicable"
     assert "the check runs one call at a time" in found.detail
 
@@ -168,16 +165,15 @@ def test_inference_may_change_a_seed_but_no_weight(samples, after, variable, sta
     before, now = ({variable: k, "1: kernel:0": "2"} if variable else {} for k in "01")
     run = FakeRunner([{"y": np.full(1, after)}], now)
     first = {"y": np.zeros(1)}
-    subject = subject_of([samples.case([4])], run, variables=before, outputs=[first])
-    found = judged(Weights(), Weights().measure(subject))
+    subject = subject_of(run, [samples.case([4])], variables=before, outputs=[first])
+    found = Weights().test(subject, EXACT)
     assert (found.name, found.status) == ("weights", status)
     assert detail in found.detail
 
 
 def judge_ops(path, used):
     run = types.SimpleNamespace(path=path, ops=lambda: used)
-    known = BuiltInOps()
-    return judged(known, known.measure(types.SimpleNamespace(run=run, unsafe_ops={})))
+    return BuiltInOps().test(types.SimpleNamespace(run=run, unsafe_ops={}), EXACT)
 
 
 @pytest.fixture
@@ -222,7 +218,7 @@ def test_a_constant_may_differ_by_twice_the_rounding_errors(difference, status):
         ConstantDifference("whole", 'layer "a" (Dense)', 0.0, 0.0),
         ConstantDifference("kernel", 'layer "b" (Dense)', difference, 0.01),
     ]
-    result = Constants().judge(found, EXACT)
+    result = Constants().judge(found)
     assert result.status == status
     if status == "fail":
         assert result.detail == (
@@ -232,9 +228,14 @@ def test_a_constant_may_differ_by_twice_the_rounding_errors(difference, status):
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.01, "pass"), (0.011, "differs")])
-def test_an_input_range_that_clips_more_than_a_hundredth_of_the_data_gives_advice(share, status):
-    found = [ClippedInput("x", -1.0, 1.0, share), ClippedInput("state", -9.0, 9.0, 0.0)]
-    result = InputRange().judge(found, EXACT)
+def test_an_input_range_that_clips_more_than_a_hundredth_of_the_data_gives_advice(
+    share, status, monkeypatch
+):
+    ranges = {"x": (-1.0, 1.0), "state": (-9.0, 9.0)}
+    monkeypatch.setattr(input_range, "_ranges", lambda subject: ranges)
+    x = np.where(np.arange(1000) < 1000 * share, 1.5, 0.5)
+    data = types.SimpleNamespace(arrays={"x": x, "state": -x})
+    result = InputRange().test(subject_of(None, plan={"samples": data}), EXACT)
     assert result.status == status
     assert result.detail == (
         f"{share:.1%} of the values of input 'x' are outside the range of the file, -1 to 1"

@@ -33,7 +33,7 @@ def convert_again(reader, data, converter, tmp_path):
 
 
 def status(model, file, new):
-    return Constants().judge(find_differences(model, file, new), None).status
+    return Constants().judge(find_differences(model, file, new)).status
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_layer_of_a_wrong_constant_is_named(reader, data, quantized_step, tm
     path, wrong = quantized_step("int8"), tmp_path / "wrong.tflite"
     name = next(c.name for c in read_graph(path).constants if c.values.shape == (64, 64))
     wrong.write_bytes(plant(path, name, DEFECTS["scaled"]))
-    result = Constants().judge(compare_with_new_export(reader, wrong, {"rows": data[0][:8]}), None)
+    result = Constants().judge(compare_with_new_export(reader, wrong, {"rows": data[0][:8]}))
     assert result.detail.startswith(
         f'constant {name!r} of layer "hidden" (LayerNormSimpleRNN) differs from a new export by 0.'
     )
