@@ -194,15 +194,10 @@ def both_nan(e: Array, a: Array) -> Array:
 
 
 def without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """Replace NaN by 0 where both the expected and the actual output are NaN.
-
-    Returns:
-        The expected outputs and the actual outputs, without unexpected outputs.
-    """
-    wanted = {n: np.asarray(y) for n, y in expected.items()}
-    received = {n: np.asarray(y) for n, y in actual.items() if n in expected}
-    for name, got in received.items():
-        own = wanted[name]
+    """Return the outputs with 0 in place of NaN where both the expected and the actual are NaN."""
+    wanted, received = ({n: np.asarray(y) for n, y in x.items()} for x in (expected, actual))
+    for name in wanted.keys() & received.keys():
+        own, got = wanted[name], received[name]
         if got.shape == own.shape and kind_of(got) == kind_of(own) == "float":
             nan = both_nan(own, got)
             wanted[name], received[name] = (np.where(nan, np.zeros_like(y), y) for y in (own, got))

@@ -137,27 +137,24 @@ class Tolerance:
     ) -> list[OutputComparison]:
         """Compare each output with its expected value.
 
+        NaN at the same position in both arrays is not a difference.
+
         Args:
             expected: arrays by output name.
             actual: arrays by output name.
             rows: the sample number of each row; None to count from 0.
         """
-        return [self.judge(found) for found in measure(expected, actual, self.rtol, rows)]
+        wanted, received = without_common_nan(expected, actual)
+        return [self.judge(found) for found in measure(wanted, received, self.rtol, rows)]
 
     def first_failure(
         self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
     ) -> OutputComparison | None:
         """Return the comparison of the first output that exceeds its tolerance, or None.
 
-        NaN at the same position in both arrays is not a difference.
-
-        Args:
-            expected: as for `compare`.
-            actual: as for `compare`.
-            rows: as for `compare`.
+        The arguments are as for `compare`.
         """
-        wanted, received = without_common_nan(expected, actual)
-        results = self.compare(wanted, {**actual, **received}, rows)
+        results = self.compare(expected, actual, rows)
         return next((result for result in results if not result), None)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import keras
 
-from keras_norm.export.compare.arrays import without_common_nan
 from keras_norm.export.compare.expected import Expected
 from keras_norm.export.compare.samples import Case
 from keras_norm.export.compare.tolerance import QUANTIZED, Tolerance
@@ -77,8 +76,7 @@ class Judge:
             actual: outputs by name.
             precision: as for `Expected.tolerance`.
         """
-        wanted, received = without_common_nan(case.outputs, actual)
-        results = self.tolerance(case, precision).compare(wanted, {**actual, **received}, case.rows)
+        results = self.tolerance(case, precision).compare(case.outputs, actual, case.rows)
         is_quantized = precision in QUANTIZED and not self.expected.is_edge(case)
         if is_quantized or not self.expected.has_default:
             return results

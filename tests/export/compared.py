@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from keras_norm.export.compare.output_differences import measure
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.output_comparison import OutputComparison
 
@@ -13,4 +14,4 @@ def compare(
 ) -> tuple[OutputComparison, ...]:
     """What is said of each output: |actual - expected| <= atol + rtol |expected|, or not."""
     tolerance = Tolerance(rtol, dict.fromkeys(expected, atol))
-    return tuple(tolerance.compare(expected, actual))
+    return tuple(map(tolerance.judge, measure(expected, actual, tolerance.rtol)))
