@@ -56,13 +56,15 @@ def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes
         and isinstance(cell := getattr(layer, "cell", None), NormCell)
         and (removed := cell.slots.scale_remover())
     ]
+    few = dataclasses.replace(
+        samples, arrays={name: array[:MAX_SAMPLES] for name, array in samples.arrays.items()}
+    )
     sizes: dict[str, list[Array]] = {path: [] for path, _, _ in layers}
     recorders = {layer: {"inner_loop": _record(layer, sizes[path])} for path, layer, _ in layers}
     if layers:
         with substituted_functions(recorders):
-            for rows in _batches(samples):
-                batch = {name: array[rows] for name, array in samples.arrays.items()}
-                model(pack_inputs(model, batch), training=False)
+            for _, case in few.batches(BATCH):
+                model(pack_inputs(model, case.inputs), training=False)
     found = []
     for path, _, (slot, norm) in layers:
         size = np.concatenate(sizes[path])
@@ -108,12 +110,3 @@ def _record(layer: keras.layers.RNN, sizes: list[Array]) -> Callable[..., object
         return inner_loop(sequences, initial_state, mask, training)
 
     return record
-
-
-def _batches(samples: Samples) -> Iterator[Array]:
-    """Yield the indices of each batch; in a static batch size, samples repeat to fill a batch."""
-    count = min(samples.count, MAX_SAMPLES)
-    size = samples.batch or BATCH
-    for start in range(0, count, size):
-        stop = start + size if samples.batch else min(start + size, count)
-        yield np.arange(start, stop) % count
