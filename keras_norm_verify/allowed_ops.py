@@ -5,7 +5,7 @@
 # other machines. An operation that is not in the list is not run: also an operation that a later
 # TensorFlow adds. `tests/export/keras_norm_verify/test_allowed_ops.py` compares the list with the
 # registry of TensorFlow.
-OPS = frozenset(
+ALLOWED_OPS = frozenset(
     """
     Abs AccumulateNV2 Acos Acosh Add AddN AddV2 AdjustContrast AdjustContrastv2 AdjustHue
     AdjustSaturation All Angle AnonymousHashTable AnonymousMutableDenseHashTable
@@ -181,12 +181,3 @@ OPS = frozenset(
     XlaVariadicReduceV2 XlaVariadicSort Xlog1py Xlogy ZerosLike Zeta
     """.split()  # noqa: SIM905
 )
-
-
-def is_allowed(op: str) -> bool:
-    """Return whether a SavedModel may run an operation, whatever the inputs of the operation are.
-
-    Args:
-        op: name of the operation, such as "MatMul".
-    """
-    return op in OPS

@@ -6,7 +6,7 @@ The functions read messages of TensorFlow's protocol buffers, and import nothing
 import pathlib
 from collections.abc import Iterable, Mapping
 
-from keras_norm_verify.allowed_ops import is_allowed
+from keras_norm_verify.allowed_ops import ALLOWED_OPS
 from keras_norm_verify.data_flow import (
     JOINS,
     DataFlow,
@@ -67,7 +67,7 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
         elif node.op in FROM_BYTES:
             safe = not any(attribute.type in HANDLES for attribute in node.attr.values())
         else:
-            safe = is_allowed(node.op) or node.op in flow.functions
+            safe = node.op in ALLOWED_OPS or node.op in flow.functions
         # If an attribute is a placeholder, the caller of the function chooses its value.
         is_open = any(attribute.placeholder for attribute in node.attr.values())
         if is_open or not safe:
