@@ -40,14 +40,14 @@ class Loaded(NamedTuple):
     variable_digests: Callable[[], dict[str, str]] = dict
 
 
-Load: TypeAlias = Callable[[Options], Loaded | tuple[Json, Run]]
+Load: TypeAlias = Callable[[Options], Loaded]
 
 
 class Worker:
     """The functions of a worker process, which its parent process calls.
 
     Args:
-        load: a function of the worker script, from options to a `Loaded` or a tuple of its fields.
+        load: a function of the worker script, from options to a `Loaded`.
     """
 
     def __init__(self, load: Load) -> None:
@@ -57,7 +57,7 @@ class Worker:
 
     def load(self, options: Options) -> Json:
         """Load or convert a model, in place of the model loaded before; return its report."""
-        self._loaded = Loaded(*self._load(options))
+        self._loaded = self._load(options)
         return self._loaded.report
 
     def run(self, inputs: Arrays) -> Arrays:

@@ -45,7 +45,7 @@ def load(request):
         if "fail" in arrays:
             raise ValueError("first line\\nsecond line")
         return arrays
-    return request, run
+    return protocol.Loaded(request, run)
 
 protocol.serve(load)
 """
