@@ -16,13 +16,13 @@ from keras_norm.export.compare.arrays import kind_of
 from keras_norm.export.compare.input_cases import LARGE_BATCH
 from keras_norm.export.compare.prediction_changes import PredictionChanges
 from keras_norm.export.compare.samples import is_whole
-from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.formats.open_runner import open_runner
 from keras_norm.export.model.keras_runner import KerasRunner, restored_variables
 from keras_norm.export.model.load_model import load_model
 from keras_norm.export.model.reference_runner import TrainedRunner, reference_runner
 from keras_norm.export.report.version_report import VersionReport
 from keras_norm.export.runtimes.runner import Runner
+from keras_norm.export.signature import STEP
 from keras_norm.typing import Arrays
 
 
@@ -131,8 +131,7 @@ def _open_versions(
     found = [_open_version(version, stack) for version in versions]
     models = [run.model for _, run in found if isinstance(run, KerasRunner | TrainedRunner)]
     for k, (name, run) in enumerate(found):
-        file = None if run.path is None else format_of(run.path)
-        if run.path is not None and file is not None and file.is_single_step(run.path):
+        if run.signatures() == [STEP]:
             if not models:
                 raise ValueError(
                     f"{name} runs one timestep in a call, and only the Keras model distinguishes "

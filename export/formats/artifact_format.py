@@ -12,7 +12,7 @@ from keras_norm.export.packages import is_installed
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
-from keras_norm.export.signature import SERVING_DEFAULT
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Array, Arrays, Json
 from keras_norm_verify.runtimes import Runtime
 
@@ -83,7 +83,6 @@ class Format:
             extensions lacks.
         signatures: takes a path; returns the names of its signatures.
         export_again: takes a path; returns the options with which `export` writes a similar file.
-        is_single_step: takes a path; returns whether the file has the step signature only.
         stored_weights: takes a path; returns all arrays that the artifact stores as variables. None
             if the format stores weights among other constants.
         compare_constants: takes the Keras model, a path and samples by input name; compares the
@@ -107,7 +106,6 @@ class Format:
     foreign_ops: Callable[[pathlib.Path, Ops], Collection[str]] = lambda path, ops: ()
     signatures: Callable[[pathlib.Path], Collection[str]] = lambda path: (SERVING_DEFAULT,)
     export_again: Callable[[pathlib.Path], dict[str, Json]] = lambda path: {}
-    is_single_step: Callable[[pathlib.Path], bool] = lambda path: False
     stored_weights: Callable[[pathlib.Path], list[Array]] | None = None
     compare_constants: (
         Callable[[keras.Model, pathlib.Path, Arrays], list[ConstantDifference] | str] | None
@@ -116,6 +114,10 @@ class Format:
     trace_script: str = ""
     loaded_by_servers: bool = False
     require_replaceable: Callable[[pathlib.Path, int | None], None] = lambda path, version: None
+
+    def is_single_step(self, path: pathlib.Path) -> bool:
+        """Return whether a file has the step signature only."""
+        return [*self.signatures(path)] == [STEP]
 
     def find_sources(self, path: pathlib.Path, name: str) -> tuple[Source, ...]:
         """Return the artifact with each runtime that can run it.

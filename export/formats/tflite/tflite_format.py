@@ -23,7 +23,6 @@ TFLITE = Format(
     foreign_ops=lambda path, ops: {op for op in ops if not op.isupper()},
     signatures=lambda path: read_tflite(path).signatures,
     export_again=tflite_options,
-    is_single_step=lambda path: read_tflite(path).is_single_step,
     compare_constants=compare_with_new_export,
     input_ranges=input_ranges,
     trace_script="tflite/run_tflite.py",

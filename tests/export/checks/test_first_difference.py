@@ -87,7 +87,8 @@ def test_the_new_export_has_no_step_signature(tmp_path, monkeypatch):
         raise ConversionError("refused")
 
     monkeypatch.setattr("keras_norm.export.checks.first_difference._Tensors", lambda *_: None)
-    saved_model = dataclasses.replace(FORMATS["saved_model"], export=refused)
+    known = {"export": refused, "signatures": lambda path: ()}
+    saved_model = dataclasses.replace(FORMATS["saved_model"], **known)
     monkeypatch.setitem(FORMATS, "saved_model", saved_model)
     find_first_difference(flat(), str(tmp_path), DATA, SHARE)
     assert asked == [{"step": False}]
