@@ -69,12 +69,10 @@ class _TerminalBar:
             rich.progress.TimeElapsedColumn(),
         )
         self._progress = rich.progress.Progress(*columns, console=console, transient=True)
-        self._task: rich.progress.TaskID | None = None
+        self._task = self._progress.add_task("", total=None)
+        self._progress.start()
 
     def show(self, text: str, done: int, total: int | None) -> None:
-        if self._task is None:
-            self._task = self._progress.add_task(text, completed=done, total=total)
-            self._progress.start()
         self._progress.update(self._task, description=text, completed=done, total=total)
 
     def remove(self) -> None:
