@@ -22,6 +22,8 @@ LOCAL_WARNING = (
     "such as BatchNormLSTM, or call keras_norm.recalibrate after the training."
 )
 
+TINY = 1e-30  # avoids a division by zero if two batches without positions are merged
+
 
 class BatchStatistics(NamedTuple):
     """Mean, biased variance and number of positions of a batch, to update the moving statistics.
@@ -59,6 +61,43 @@ class BatchStatistics(NamedTuple):
         is_one = self.count == 1
         mean = ops.where(is_one, ops.stop_gradient(of_one), self.mean)
         return self._replace(mean=mean, variance=ops.where(is_one, 0.0, self.variance))
+
+    def merge(self, other: "BatchStatistics") -> "BatchStatistics":
+        """Return the statistics of the positions of both batches.
+
+        ::
+
+            share = n / (N + n)        d = m - mean
+            mean += share * d          variance += share * (v - variance + (1 - share) * d^2)
+
+        N, mean and variance belong to this batch, and n, m and v to `other`, whose statistics
+        broadcast to the shapes of these. (Chan, Golub and LeVeque 1983, "Algorithms for computing
+        the sample variance".)
+        """
+        (mean, variance, count), (m, v, n) = self, other
+        share = n / (count + n + TINY)
+        d = m - mean
+        spread = v - variance + (1.0 - share) * d * d
+        return BatchStatistics(mean + share * d, variance + share * spread, count + n)
+
+    def merge_timesteps(self) -> "BatchStatistics":
+        """Return the statistics of the positions of all timesteps, (1, features).
+
+        ::
+
+            N = sum(n)        s = sum(n m) / N        r = sum(n (m - s)) / N        mean = s + r
+            variance = sum(n (v + (m - s)^2)) / N - r^2
+
+        `r` corrects the rounding error of `s`, as in `keras_norm.ops.moments`. The mean and the
+        variance must be finite at timesteps without positions too. Without positions they are 0.
+        """
+        n = _total(self.count)
+        share = self.count / ops.maximum(n, 1.0)
+        s = _total(share * self.mean)
+        d = self.mean - s
+        r = _total(share * d)
+        variance = _total(share * (self.variance + d * d)) - r * r
+        return BatchStatistics(s + r, ops.maximum(variance, 0.0), n)
 
     def unbiased(self) -> "BatchStatistics":
         """Replace the divisor n of the variance by n - 1."""
@@ -127,6 +166,10 @@ def global_statistics(
         new = (ops.cast(s, d) for s, d in zip((mean, variance, n), dtypes, strict=True))
         merged.append(BatchStatistics(*new))
     return merged
+
+
+def _total(statistic: Tensor) -> Tensor:
+    return ops.sum(statistic, axis=0, keepdims=True)
 
 
 def _pad(statistic: Tensor, missing: int | Tensor) -> Tensor:

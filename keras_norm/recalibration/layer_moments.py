@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from keras_norm.ops.enough_sequences import MIN_SEQUENCES
-from keras_norm.ops.merge_moments import Moments, merge_moments
+from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.typing import Array
 
 
@@ -39,16 +39,17 @@ class LayerMoments:
         return cls(np.zeros((*shape[:-1], 1)), np.zeros(shape), np.zeros(shape), batches, False)
 
     @property
-    def moments(self) -> Moments:
-        """Return count, mean and variance."""
-        return self.count, self.mean, self.variance
+    def moments(self) -> BatchStatistics:
+        """Return mean, variance and count."""
+        return BatchStatistics(self.mean, self.variance, self.count)
 
     def merge(self, other: "LayerMoments") -> "LayerMoments":
         """Return the statistics of the data of both."""
         # Hide NumPy's overflow warning: `is_finite` finds an overflow.
         with np.errstate(over="ignore", invalid="ignore"):
-            merged = merge_moments(self.moments, other.moments)
-        return LayerMoments(*merged, self.batches + other.batches, self.called or other.called)
+            mean, variance, count = self.moments.merge(other.moments)
+        batches, called = self.batches + other.batches, self.called or other.called
+        return LayerMoments(count, mean, variance, batches, called)
 
     def is_finite(self) -> bool:
         """Return whether the mean and the variance of every row with data are finite."""

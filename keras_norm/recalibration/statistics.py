@@ -112,7 +112,7 @@ class Statistics:
 
 def _find_problem(layer: LayerMoments) -> str:
     """Describe why the arrays of a layer are not statistics; "" if they are."""
-    count, mean, variance, batches = *layer.moments, layer.batches
+    mean, variance, count, batches = *layer.moments, layer.batches
     if any(s.dtype != "float64" for s in layer.moments) or batches.dtype != "int64":
         return "arrays that are not float64 and int64"
     rows = mean.shape[:-1]

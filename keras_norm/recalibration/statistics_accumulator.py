@@ -3,7 +3,7 @@
 import inspect
 import itertools
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from functools import wraps
 
 import keras
 import numpy as np
@@ -11,7 +11,6 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.global_statistics import BatchStatistics
-from keras_norm.ops.merge_moments import merge_moments, reduce_moments
 from keras_norm.ops.moments import moments, statistics_dtype
 from keras_norm.typing import Tensor
 
@@ -74,15 +73,12 @@ class StatisticsAccumulator:
     def _replace_updates(self, norm: StatisticsNormalization) -> None:
         """Add the statistics that a layer of keras_norm would update its moving statistics with."""
 
-        def add(mean: Tensor, variance: Tensor, count: Tensor) -> None:
-            self._add(count, mean, variance)
-
         def add_steps(batch: BatchStatistics, *, ghosts: bool = False) -> None:
             if not (ghosts or self.counts_all):
                 batch = batch.of_enough_sequences(norm.min_sequences)
             self._add(*_merge_steps(norm, batch))
 
-        norm.update_statistics = add  # type: ignore[method-assign]
+        norm.update_statistics = self._add  # type: ignore[method-assign]
         norm.update_steps = add_steps  # type: ignore[method-assign]
 
     def _follow_calls(
@@ -104,21 +100,22 @@ class StatisticsAccumulator:
 
         norm.call = call_and_add
 
-    def _add(self, *new: Tensor) -> None:
+    def _add(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        """Add the statistics of a call."""
         if self.first_call is None:
             self.first_call = next(CALLS)
-        n, m, v = (ops.cast(x, self.mean.dtype) for x in new)
+        m, v, n = (ops.cast(x, self.mean.dtype) for x in (mean, variance, count))
         # Without unmasked positions, n is 0 and the statistics may be NaN. Use zeros.
         m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))
-        old = ops.expand_dims(self.count, -1), self.mean, self.variance
-        count, mean, variance = merge_moments(old, (n, m, v))
-        self.count.assign(count[..., 0])
-        self.mean.assign(mean)
-        self.variance.assign(variance)
+        old = BatchStatistics(self.mean, self.variance, ops.expand_dims(self.count, -1))
+        merged = old.merge(BatchStatistics(m, v, n))
+        self.count.assign(merged.count[..., 0])
+        self.mean.assign(merged.mean)
+        self.variance.assign(merged.variance)
 
 
 def _merge_steps(norm: StatisticsNormalization, batch: BatchStatistics) -> list[Tensor]:
-    """Merge the statistics of timesteps that share a row: count, mean and variance by row.
+    """Merge the statistics of timesteps that share a row: mean, variance and count by row.
 
     The last row belongs to several timesteps, each other row to one timestep.
 
@@ -130,16 +127,16 @@ def _merge_steps(norm: StatisticsNormalization, batch: BatchStatistics) -> list[
     count = ops.broadcast_to(count, (ops.shape(mean)[0], count.shape[1]))
     mean, variance = (ops.where(count > 0, s, 0.0) for s in (mean, variance))
     last = norm.moving_mean.shape[0] - 1 if norm.per_timestep else 0
-    total = partial(ops.sum, axis=0, keepdims=True)
-    shared = reduce_moments(count[last:], mean[last:], variance[last:], total)
-    steps = zip((count, mean, variance), shared, strict=True)
-    return [norm.sum_by_row(ops.concatenate([s[:last], row], axis=0)) for s, row in steps]
+    steps = mean, variance, count
+    shared = BatchStatistics(*(s[last:] for s in steps)).merge_timesteps()
+    pairs = zip(steps, shared, strict=True)
+    return [norm.sum_by_row(ops.concatenate([s[:last], row], axis=0)) for s, row in pairs]
 
 
 def _moments_of_inputs(
     norm: keras.layers.Layer, arguments: Mapping[str, Tensor]
 ) -> tuple[Tensor, ...]:
-    """Compute count, mean and variance of the inputs of keras.layers.BatchNormalization.
+    """Compute mean, variance and count of the inputs of keras.layers.BatchNormalization.
 
     Keras divides by the count plus 1e-7 if there is a mask.
 
@@ -151,13 +148,13 @@ def _moments_of_inputs(
     mask = None if mask is None else ops.cast(ops.expand_dims(mask, -1), "bool")
     axis = norm.axis % len(x.shape)
     batch = moments(x, [a for a in range(len(x.shape)) if a != axis], mask)
-    return tuple(ops.reshape(s, (-1,)) for s in (batch.count, batch.mean, batch.variance))
+    return tuple(ops.reshape(s, (-1,)) for s in (batch.mean, batch.variance, batch.count))
 
 
 def _stored_statistics(
     norm: keras.layers.Layer, arguments: Mapping[str, Tensor]
 ) -> tuple[Tensor, ...]:
-    """Return count, mean and variance of a call of a custom layer, which stored mean and variance.
+    """Return mean, variance and count of a call of a custom layer, which stored mean and variance.
 
     Args:
         norm: the layer.
@@ -166,4 +163,4 @@ def _stored_statistics(
     x, mask = next(iter(arguments.values())), arguments.get("mask")
     n = ops.reshape(ops.cast(ops.size(x), "float32") / norm.moving_mean.shape[-1], (1,))
     n = n if mask is None else n * ops.mean(ops.cast(mask, "float32"))
-    return n, ops.convert_to_tensor(norm.moving_mean), ops.convert_to_tensor(norm.moving_variance)
+    return ops.convert_to_tensor(norm.moving_mean), ops.convert_to_tensor(norm.moving_variance), n

@@ -72,3 +72,11 @@ def test_one_device_and_a_layer_without_statistics_merge_nothing():
     part = statistics_of(RNG.normal(size=(4, 2, 2)))
     assert global_statistics([part], name="norm", per_timestep=True)[0] is part
     assert global_statistics([], name="norm", per_timestep=True) == []
+
+
+def test_a_large_mean_costs_no_digits_of_the_variance_of_merged_timesteps():
+    """A single timestep keeps its variance, and two timesteps keep the digits of their spread."""
+    for mean, count, expected in (([1e7], [3.0], 2.0), ([1e7, 1e7 + 4], [3.0, 3.0], 6.0)):
+        columns = (np.float32(s)[:, None] for s in (mean, [2.0] * len(mean), count))
+        batch = BatchStatistics(*map(keras.ops.convert_to_tensor, columns))
+        assert float(batch.merge_timesteps().variance[0, 0]) == expected
