@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import channel
 import float_ops
-import product_inputs
 import tensorflow as tf
 import worker_protocol as protocol
+from ai_edge_litert import schema_py_generated as schema
+from tflite_schema import operation_names, pack
 
 # Value of `quantize` -> sets of operations that the converter may use. The first set computes in
 # integers, with scales from calibration. In 16 bits an operation without a 16-bit kernel computes
@@ -40,7 +41,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
     if options["quantize"] in INTEGERS:
         converter.target_spec.supported_ops = INTEGERS[options["quantize"]]
         converter.representative_dataset = lambda: calibration(**options["calibration"])
-    content = product_inputs.keep_dimensions(converter.convert())
+    content = keep_dimensions(converter.convert())
     if options.get("products"):
         products = float_ops.compute_in_float32(content, all_but_products=True)
         pathlib.Path(options["products"]).write_bytes(products)
@@ -50,6 +51,26 @@ def load(options: protocol.Options) -> protocol.Loaded:
     if options["quantize"] not in INTEGERS:
         return protocol.Loaded({"float32": []})
     return protocol.Loaded({"float32": float_ops.operations_in_float32(content)})
+
+
+def keep_dimensions(content: bytes) -> bytes:
+    """Set `keep_num_dims` of each FULLY_CONNECTED whose input and output are matrices.
+
+    TensorFlow's converter sets it only for an input with more than two axes. For a matrix it has no
+    effect on the result. But without it LiteRT's XNNPACK copies the matrix first. LiteRT 2.3 can
+    omit this copy by mistake and then uses old numbers: after the first batch of another shape,
+    XNNPACK compares the new address of the copy with the old address of the matrix. If they happen
+    to be equal, it takes the copy for done.
+    """
+    model = schema.ModelT.InitFromPackedBuf(content, 0)
+    kinds = operation_names(schema, model)
+    for graph in model.subgraphs:
+        for op in graph.operators or []:
+            if kinds[op.opcodeIndex] == "FULLY_CONNECTED":
+                shapes = [graph.tensors[i].shape for i in (op.inputs[0], op.outputs[0])]
+                op.builtinOptions.keepNumDims |= all(len(shape) == 2 for shape in shapes)
+    packed: bytes = pack(model)
+    return packed
 
 
 def calibration(path: str, batch: int) -> Iterator[protocol.Arrays]:
