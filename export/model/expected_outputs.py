@@ -18,7 +18,6 @@ from keras_norm.export.compare.samples import Case, Samples, read_samples
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.masks import mask_fills, masked_later
 from keras_norm.export.model.random_samples import DRAWS, draw_samples, lengths_to_try
-from keras_norm.export.model.reference_runner import reference_runner
 from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays, TensorLike
@@ -29,9 +28,7 @@ ROWS = 3
 LONG = 300
 
 
-def expected_for_export(
-    model: keras.Model, data: TensorLike = None, run: Runner | None = None
-) -> Expected:
+def expected_for_export(model: keras.Model, data: TensorLike, run: Runner) -> Expected:
     """Make the test inputs of an export, and run the model on them.
 
     The test inputs are one row of half the length, then three rows of the full length. If the model
@@ -44,14 +41,13 @@ def expected_for_export(
             for random numbers of the first kind in `DRAWS` for which all outputs are finite, and
             for random texts (`draw_texts`). If no kind gives only finite outputs, the
             kind with the most finite values is used.
-        run: runner of the model; None makes one.
+        run: runner of the model.
 
     Raises:
         ValueError: the data do not fit the inputs, or the model raises for them, or an output has
             no finite value. Without data: the model raises, or an output has no finite value, for
             every kind of random numbers and every length.
     """
-    run = run or reference_runner(model)
     if data is None:
         lengths = lengths_to_try(run.inputs)
         try:
@@ -93,9 +89,9 @@ def long_sequence(model: keras.Model, run: Run) -> Expected | None:
 def expected_for_check(
     model: keras.Model,
     samples: Samples,
-    batch_sizes: Sequence[int] | None = None,
-    lengths: Sequence[int] | None = None,
-    run: Run | None = None,
+    batch_sizes: Sequence[int] | None,
+    lengths: Sequence[int] | None,
+    run: Run,
 ) -> Expected:
     """Make the test inputs of a check, and run the model on them.
 
@@ -111,13 +107,12 @@ def expected_for_check(
         samples: the validated data.
         batch_sizes: see `keras_norm.export.compare.input_cases.make_cases`.
         lengths: see `keras_norm.export.compare.input_cases.make_cases`.
-        run: runner of the model; None makes one.
+        run: runner of the model.
 
     Raises:
         ValueError: sizes or lengths do not fit, or the model cannot run them.
     """
-    run, fills = run or reference_runner(model), mask_fills(model)
-    cases = make_cases(samples, batch_sizes, lengths)
+    fills, cases = mask_fills(model), make_cases(samples, batch_sizes, lengths)
     masked = masked_cases(samples, fills, min(MASKED_BATCH, max(len(case.rows) for case in cases)))
     required = lengths is not None
     ran, notes = _run_cases(

@@ -31,18 +31,17 @@ class Judge:
     Args:
         model: a functional or a built sequential model.
         expected: test inputs with the model's outputs, and the tolerance.
-        run: runner of the model, to trace the model once; None makes one.
+        run: runner of the model.
 
     Attributes:
-        model: the model.
+        model: as above.
         expected: as above.
-        run: the runner of the model.
+        run: as above.
         rounding: the rounding errors of the model.
     """
 
-    def __init__(self, model: keras.Model, expected: Expected, run: Runner | None = None) -> None:
-        self.model, self.expected = model, expected
-        self.run = run or reference_runner(model)
+    def __init__(self, model: keras.Model, expected: Expected, run: Runner) -> None:
+        self.model, self.expected, self.run = model, expected, run
         self.rounding = Rounding(model)
         # The wider atol of the outputs in which `verify` accepted a difference by rounding: by name
         # of the test inputs, and by output.

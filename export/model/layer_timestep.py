@@ -66,7 +66,7 @@ class LayerTimestep:
             whose norms take the product U h only together with W x.
     """
 
-    def __init__(self, name: str, layer: keras.layers.RNN, taken: Iterable[str] = ()) -> None:
+    def __init__(self, name: str, layer: keras.layers.RNN, taken: Iterable[str]) -> None:
         self.name, self.layer = name, layer
         if not has_keras_loop(layer):
             raise StreamingError(

@@ -59,9 +59,7 @@ class RemoteFunction:
         inputs: the attribute `inputs` of the function, or None.
     """
 
-    def __init__(
-        self, number: int, name: str = "", inputs: Mapping[str, TensorSpec] | None = None
-    ) -> None:
+    def __init__(self, number: int, name: str, inputs: Mapping[str, TensorSpec] | None) -> None:
         self.number, self.name, self.inputs = number, name, inputs
 
     def __call__(self, *args: object) -> Any:

@@ -8,6 +8,7 @@ from keras_norm.export.compare.samples import Case
 from keras_norm.export.errors import VerificationError
 from keras_norm.export.model.expected_outputs import measure_expected
 from keras_norm.export.model.judge import Judge
+from keras_norm.export.model.keras_runner import KerasRunner
 from tests.export import models
 
 NAN = float("nan")
@@ -18,7 +19,7 @@ def judge(*outputs):
     inputs = {"x": np.ones((3, 3), "float32")}
     case = Case("batch 3", (0, 1, 2), None, inputs, outputs={"y": np.array(outputs)})
     model = models.dense()
-    return Judge(model, measure_expected(model, [case]))
+    return Judge(model, measure_expected(model, [case]), KerasRunner(model))
 
 
 @pytest.mark.parametrize(

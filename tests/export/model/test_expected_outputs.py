@@ -13,7 +13,7 @@ from tests.export import models
 
 
 def cases_of(model, data=None):
-    return expected_for_export(model, data).cases
+    return expected_for_export(model, data, KerasRunner(model)).cases
 
 
 def names(cases):
@@ -72,7 +72,8 @@ def test_test_inputs_come_with_the_outputs_of_the_model():
 
 
 def test_expected_outputs_can_come_from_another_process():
-    expected = expected_for_export(models.tagger())
+    model = models.tagger()
+    expected = expected_for_export(model, None, KerasRunner(model))
     received = pickle.loads(pickle.dumps(expected))
     assert received.scales == expected.scales
     for case, copy in zip(expected.cases, received.cases, strict=True):

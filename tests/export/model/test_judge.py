@@ -12,6 +12,7 @@ from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.formats.verification import make_golden_cases
 from keras_norm.export.model.expected_outputs import expected_for_check, expected_for_export
 from keras_norm.export.model.judge import judge_for_export
+from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
 from tests.export import models
 
@@ -29,9 +30,10 @@ def chaotic():
 def test_exports_and_checks_have_one_tolerance(length):
     model = models.recurrent()
     x = np.random.default_rng(0).normal(size=(3, length, 3)).astype("float32")
-    few = expected_for_export(model, x)
+    run = KerasRunner(model)
+    few = expected_for_export(model, x, run)
     samples = read_samples(input_specs(model), x)
-    many = expected_for_check(model, samples, lengths=[length]).tolerance()
+    many = expected_for_check(model, samples, None, [length], run).tolerance()
     own = few.case_tolerance(few.cases[1])
     assert (own.rtol, own.atol) == (many.rtol, pytest.approx(many.atol))
 
