@@ -58,22 +58,22 @@ def open_runner(
     path = pathlib.Path(artifact)
     if not path.exists():
         raise RunnerError(f"{path}: no such file or folder")
+    names = None if model is None else list(signature.input_specs(model))
     try:
-        found = FORMATS[require_known(path)]
+        known = FORMATS[require_known(path)]
+        if runtime is None:
+            runner = known.open(path, signature_name)
+        else:
+            sources = {source.runtime: source for source in known.find_sources(path, path.name)}
+            if runtime not in sources:
+                raise ValueError(
+                    f"the installed runtimes that can run {path} are {', '.join(sources)}. "
+                    f"Received: runtime={runtime!r}. Install the package of another runtime, or "
+                    "pass one of these."
+                )
+            runner = cast(Runner, sources[runtime].open(signature_name))
     except GoldenCasesError as error:
         raise RunnerError(str(error)) from error
-    names = None if model is None else list(signature.input_specs(model))
-    if runtime is None:
-        runner = found.open(path, signature_name)
-    else:
-        sources = {source.runtime: source for source in found.find_sources(path, path.name)}
-        if runtime not in sources:
-            raise ValueError(
-                f"the installed runtimes that can run {path} are {', '.join(sources)}. Received: "
-                f"runtime={runtime!r}. Install the package of another runtime, or pass one of "
-                "these."
-            )
-        runner = cast(Runner, sources[runtime].open(signature_name))
     if names is not None:
         try:
             signature.require_names(runner.inputs, names, "the model")

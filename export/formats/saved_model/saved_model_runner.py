@@ -74,18 +74,6 @@ def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tuple[str, str, in
     return {n: (t.name, t.dtype.name, t.dtype.as_datatype_enum) for n, t in specs.items()}
 
 
-def open_saved_model(path: pathlib.Path, signature_name: str) -> SavedModelRunner:
-    """Open a SavedModel, or the highest version in a folder of numbered versions.
-
-    Raises:
-        RunnerError: the folder is not a SavedModel.
-    """
-    try:
-        return SavedModelRunner(saved_model_folder(path), signature_name)
-    except ValueError as error:
-        raise RunnerError(str(error)) from error
-
-
 def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     """Return the runtimes that can run a SavedModel, each with a function that opens the model.
 
