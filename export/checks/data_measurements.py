@@ -28,14 +28,12 @@ class Batch:
     Attributes:
         rows: the batch's samples, as a slice of the part's samples. Further rows of the batch pad
             it to the static batch size.
-        case: the inputs.
-        outputs: the outputs of the reference model.
+        case: the inputs, with the outputs of the reference model.
         part_labels: labels of all samples of the part, by output name.
     """
 
     rows: slice
     case: Case
-    outputs: Arrays
     part_labels: Arrays
 
     @property
@@ -47,7 +45,7 @@ class Batch:
     def row_outputs(self) -> Arrays:
         """The reference model's outputs that have one row for each row of the batch."""
         size = len(self.case.rows)
-        return {n: y for n, y in self.outputs.items() if np.shape(y)[:1] == (size,)}
+        return {n: y for n, y in self.case.outputs.items() if np.shape(y)[:1] == (size,)}
 
     @property
     def labels(self) -> Arrays:
@@ -66,7 +64,7 @@ def run_batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
     """
     labels: Arrays = {}
     for rows, case in part.samples.batches(size):
-        batch = Batch(rows, case, run(case.inputs), labels)
+        batch = Batch(rows, dataclasses.replace(case, outputs=run(case.inputs)), labels)
         if part.labels is not None and not labels:
             labels = read_labels(part.labels, batch.row_outputs)
             batch = dataclasses.replace(batch, part_labels=labels)
@@ -99,17 +97,16 @@ class ArtifactMeasurements:
 
     def add(self, batch: Batch, actual: Arrays, rtol: float, source: str) -> None:
         """Measure the outputs of the file for one batch; `source` is as for `Part`."""
-        measurements = measure(batch.outputs, actual, rtol, batch.case.rows, source)
+        measurements = measure(batch.case.outputs, actual, rtol, batch.case.rows, source)
         for new in measurements:
             old = self.outputs.get(new.output)
             self.outputs[new.output] = new if old is None else merge_measurements(old, new)
-        add_profiles(self.profiles, batch.outputs, actual)
+        add_profiles(self.profiles, batch.case.outputs, actual)
         # Divide by the largest absolute output: a difference of 0.1 is small for an output of 1000.
         excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
         largest = max(excesses, default=-1.0)
         if self.worst is None or largest > self.largest:
-            self.largest = largest
-            self.worst = dataclasses.replace(batch.case, outputs=batch.outputs)
+            self.largest, self.worst = largest, batch.case
         wrong = {m.output for m in measurements if m.problem}
         add_changes(self.changes, batch, {n: y for n, y in actual.items() if n not in wrong})
 
@@ -143,7 +140,7 @@ class DataMeasurements:
         own = batch.cut(batch.row_outputs)
         self.samples += batch.count
         self.timesteps = max(self.timesteps, timesteps)
-        for name, y in batch.outputs.items():
+        for name, y in batch.case.outputs.items():
             self.scales[name] = max(magnitude(y), self.scales.get(name, 0.0))
             count, nan = self.nan.get(name, (0, 0))
             self.nan[name] = count + y.size, nan + int(where_nan(y).sum())

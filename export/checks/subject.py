@@ -91,7 +91,7 @@ class Subject:
             self.runner, self.error = None, one_line(error)
             return
         if rtol is None:
-            precision = model_precision(self.plan.model, batch.outputs)
+            precision = model_precision(self.plan.model, batch.case.outputs)
             rtol = TOLERANCES[coarsest([self.source.precision, precision])]
         self.on_data.add(batch, actual, rtol, source)
 
