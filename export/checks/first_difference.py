@@ -106,10 +106,9 @@ def find_first_difference(
 def _wrong_outputs(result: ArtifactResult) -> dict[str, list[OutputComparison]]:
     """Return the failed comparisons by test input, where the difference of an output is known."""
     failed: dict[str, list[OutputComparison]] = {}
-    for output in result.outputs:
-        for name, comparison in zip(output.cases, output.comparisons, strict=True):
-            if not comparison:
-                failed.setdefault(name, []).append(comparison)
+    for name, comparison in result.comparisons:
+        if not comparison:
+            failed.setdefault(name, []).append(comparison)
     return {n: own for n, own in failed.items() if any(c.max_abs is not None for c in own)}
 
 

@@ -23,12 +23,7 @@ def advise_on_outputs(result: ArtifactResult, is_explained: bool) -> Iterator[Fi
     """
     if result.error is not None:
         yield Finding(result.name, result.error, RUN_ADVICE)
-    wrong = [
-        (case, comparison)
-        for output in result.outputs
-        for case, comparison in zip(output.cases, output.comparisons, strict=True)
-        if not comparison
-    ]
+    wrong = [(case, comparison) for case, comparison in result.comparisons if not comparison]
     if result.first_difference is not None and not is_explained:
         yield _describe_cause(result, result.first_difference, [case for case, _ in wrong])
     elif wrong and not is_explained:

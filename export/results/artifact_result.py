@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from keras_norm.export.results.output_comparison import OutputResult
+from keras_norm.export.results.output_comparison import OutputComparison, OutputResult
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,9 +122,14 @@ class ArtifactResult:
     quantized: bool = False
 
     @property
+    def comparisons(self) -> list[tuple[str, OutputComparison]]:
+        """(name of the test input, comparison) pairs of all outputs."""
+        return [pair for o in self.outputs for pair in zip(o.cases, o.comparisons, strict=True)]
+
+    @property
     def atol_needed(self) -> float | None:
         """The smallest `atol` with which every output passes; None if no `atol` suffices."""
-        compared = [c for output in self.outputs for c in output.comparisons]
+        compared = [c for _, c in self.comparisons]
         if any(c.problem or (c.atol_needed is None and not c.passed) for c in compared):
             return None
         return max((c.atol_needed or 0.0 for c in compared), default=None)
@@ -132,7 +137,7 @@ class ArtifactResult:
     @property
     def by_rms(self) -> bool:
         """Whether outputs are judged by the root mean square of their differences (8-bit files)."""
-        return any(c.rms is not None for output in self.outputs for c in output.comparisons)
+        return any(c.rms is not None for _, c in self.comparisons)
 
     @property
     def passed(self) -> bool:
