@@ -1,6 +1,7 @@
 """Layers with the weights of other libraries compute the outputs of the libraries."""
 
 import itertools
+import json
 
 import keras
 import numpy as np
@@ -19,7 +20,17 @@ from tests.compat.layers import (
     layer_norm_lstm,
     projected_lstm,
 )
-from tests.compat.recorded import LOADERS, UNITS, built, check_outputs, read, rows
+from tests.compat.recorded import (
+    LOADERS,
+    SHEEPRL,
+    TORCH,
+    UNITS,
+    arrays,
+    built,
+    check_outputs,
+    read,
+    rows,
+)
 
 ATOL = {"torch": 1e-6, "haste": 1e-6, "flax": 1e-6, "addons": 1e-6, "kiros": 1e-12}
 ATOL |= {"dreamer": 1e-12}
@@ -129,6 +140,11 @@ def test_another_epsilon_of_the_library_is_an_argument(library, case, layer, eps
     LOADERS[library](built(layer, case.x.shape[-1]), case.weights, epsilon=epsilon)
     if library != "torch":
         check_outputs(case, [layer], ATOL[library])
+
+
+@pytest.mark.parametrize("file", [TORCH, SHEEPRL], ids=lambda file: file.name)
+def test_the_versions_of_the_libraries_are_recorded(file):
+    assert json.loads(str(arrays(file)["versions"])).keys() >= {"torch", "numpy"}
 
 
 def test_a_batch_norm_goes_on_with_the_count_of_updates_of_pytorch():

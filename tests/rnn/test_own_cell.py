@@ -1,5 +1,6 @@
 """The cell of docs/guides/own_cell.md, an sLSTM, works as the cells of the package do."""
 
+import functools
 from typing import ClassVar
 
 import keras
@@ -248,24 +249,17 @@ def misspelt(norm):
     return lambda slot, a: norm("haed_norm", a)
 
 
-def forward(**parts):
+def changing(step, **parts):
     """Return a step that returns other parts of its result: functions of the result."""
 
     def changed(*args):
-        step = FORWARD(*args)
-        return step._replace(**{name: part(step) for name, part in parts.items()})
+        result = step(*args)
+        return result._replace(**{name: part(result) for name, part in parts.items()})
 
     return changed
 
 
-def backward(**parts):
-    def changed(*args):
-        step = BACKWARD(*args)
-        return step._replace(**{name: part(step) for name, part in parts.items()})
-
-    return changed
-
-
+forward, backward = (functools.partial(changing, step) for step in (FORWARD, BACKWARD))
 STEP, GRADIENT = "forward_step", "backward_step"
 MISTAKES = {
     "a misspelt slot": (STEP, with_norm(FORWARD, 5, misspelt), r"norm\('haed_norm', ...\)"),

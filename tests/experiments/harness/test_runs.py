@@ -23,6 +23,9 @@ class Recorder:
         return toy_study.entry(1.0) | {"validation": {"error": sign * run.rate}}
 
 
+EVERY_RATE = [("none", 1e-3, 0), ("none", 3e-2, 0), ("BN", 1e-3, 0), ("BN", 3e-2, 0)]
+
+
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "Trainer", Recorder)
@@ -38,29 +41,14 @@ def ran(tmp_path, monkeypatch):
 
 def test_validation_chooses_the_rate_before_the_other_seeds_run(ran):
     ran()
-    assert Recorder.ran == [
-        ("none", 1e-3, 0),
-        ("none", 3e-2, 0),
-        ("BN", 1e-3, 0),
-        ("BN", 3e-2, 0),
-        ("none", 1e-3, 1),
-        ("BN", 3e-2, 1),
-    ]
+    assert Recorder.ran == [*EVERY_RATE, ("none", 1e-3, 1), ("BN", 3e-2, 1)]
 
 
 def test_after_trials_only_the_best_rate_continues(ran):
     study = dataclasses.replace(toy_study.STUDY, full=dataclasses.replace(toy_study.SIZE, trial=1))
     results = ran(study)
-    assert Recorder.ran == [
-        ("none", 1e-3, 0),
-        ("none", 3e-2, 0),
-        ("BN", 1e-3, 0),
-        ("BN", 3e-2, 0),
-        ("none", 1e-3, 0),
-        ("BN", 3e-2, 0),
-        ("none", 1e-3, 1),
-        ("BN", 3e-2, 1),
-    ]
+    best = [(*run, seed) for seed in (0, 1) for run in (("none", 1e-3), ("BN", 3e-2))]
+    assert Recorder.ran == [*EVERY_RATE, *best]
     assert [entry["trial"] for entry in results.entries] == [True] * 4 + [False] * 4
     found = runs.chosen_runs(study, study.full, results)
     assert all(not e["trial"] for runs in found.values() for e in runs.values())
