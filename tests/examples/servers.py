@@ -1,7 +1,9 @@
 """A fake TensorFlow Serving with REST and gRPC ports, for tests without the real server.
 
 It follows the documentation and the protocol buffers of TensorFlow Serving, and not the code of our
-clients. It reads any request that the REST and gRPC APIs allow, and runs models through the C API.
+clients. It reads the requests of the guides: predictions in rows or columns, the status and the
+metadata. A request for an unknown model is answered as by the server; another wrong request fails
+the test. Models run through the C API.
 """
 
 import concurrent.futures
@@ -23,78 +25,44 @@ from tensorflow_serving.apis import prediction_service_pb2_grpc as service
 
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 
-# HTTP status for each gRPC status code, as in TensorFlow Serving.
-HTTP_STATUS = {
-    StatusCode.INVALID_ARGUMENT: 400,
-    StatusCode.FAILED_PRECONDITION: 400,
-    StatusCode.NOT_FOUND: 404,
-    StatusCode.UNIMPLEMENTED: 501,
-}
 
-
-class ServingError(Exception):
-    """An error response with a gRPC status code."""
-
-    def __init__(self, code, text):
-        super().__init__(text)
-        self.code = code
+class NotFoundError(Exception):
+    """An error response for an unknown model or version."""
 
 
 class Store:
-    """Served models: folders by name and version, and versions by name and label."""
+    """Served models: folders by name and version."""
 
-    def __init__(self, folders, labels):
-        self.folders, self.labels = folders, labels
+    def __init__(self, folders):
+        self.folders = folders
         self._runners = {}
         self._lock = threading.Lock()  # a runner takes one request at a time
 
-    def find(self, name, version=None, label=None):
+    def find(self, name, version=None):
         versions = self.folders.get(name, {})
-        if label:
-            if label not in self.labels.get(name, {}):
-                raise ServingError(
-                    StatusCode.INVALID_ARGUMENT,
-                    f"Unrecognized servable version label: {label}",
-                )
-            version = self.labels[name][label]
         requested = f"Latest({name})" if version is None else f"Specific({name}, {version})"
         version = max(versions, default=None) if version is None else version
         if version not in versions:
-            raise ServingError(StatusCode.NOT_FOUND, f"Servable not found for request: {requested}")
+            raise NotFoundError(f"Servable not found for request: {requested}")
         return version, versions[version]
 
     def signatures(self, folder):
         saved = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
         return saved.meta_graphs[0].signature_def
 
-    def signature(self, folder, name):
-        signatures = self.signatures(folder)
-        if name not in signatures:
-            text = f'Serving signature name: "{name}" not found in signature def'
-            raise ServingError(StatusCode.INVALID_ARGUMENT, text)
-        return signatures[name]
-
     def predict(self, folder, name, arrays):
-        signature = self.signature(folder, name)
-        if set(arrays) != set(signature.inputs):
-            raise ServingError(
-                StatusCode.INVALID_ARGUMENT,
-                f"input size does not match signature: {len(arrays)}!={len(signature.inputs)}",
-            )
+        assert set(arrays) == set(self.signatures(folder)[name].inputs)
         with self._lock:
             if (folder, name) not in self._runners:
                 self._runners[folder, name] = CApiRunner(folder, name)
-            try:
-                return self._runners[folder, name](arrays)
-            except Exception as error:
-                raise ServingError(StatusCode.INVALID_ARGUMENT, str(error)) from error
+            return self._runners[folder, name](arrays)
 
     def close(self):
         for runner in self._runners.values():
             runner.close()
 
-    def metadata(self, name, version, label):
-        version, folder = self.find(name, version, label)
+    def metadata(self, name, version):
+        version, folder = self.find(name, version)
         found = metadata_pb2.SignatureDefMap()
         for signature, definition in self.signatures(folder).items():
             found.signature_def[signature].CopyFrom(definition)
@@ -112,13 +80,15 @@ class Service(service.PredictionServiceServicer):
     def Predict(self, request, context):  # noqa: N802  # name given by gRPC
         spec = request.model_spec
         try:
-            version, folder = self.store.find(*_model_spec(spec))
-            name = spec.signature_name or "serving_default"
-            arrays = {n: tf.make_ndarray(tensor) for n, tensor in request.inputs.items()}
-            outputs = self.store.predict(folder, name, arrays)
-            types = self.store.signature(folder, name).outputs
-        except ServingError as error:
-            context.abort(error.code, str(error))
+            version, folder = self.store.find(
+                spec.name, spec.version.value if spec.HasField("version") else None
+            )
+        except NotFoundError as error:
+            context.abort(StatusCode.NOT_FOUND, str(error))
+        name = spec.signature_name or "serving_default"
+        arrays = {n: tf.make_ndarray(tensor) for n, tensor in request.inputs.items()}
+        outputs = self.store.predict(folder, name, arrays)
+        types = self.store.signatures(folder)[name].outputs
         response = predict_pb2.PredictResponse()
         response.model_spec.name = spec.name
         response.model_spec.version.value = version
@@ -130,19 +100,6 @@ class Service(service.PredictionServiceServicer):
                 tensor.float_val.extend(array.ravel())
             response.outputs[output].CopyFrom(tensor)
         return response
-
-    def GetModelMetadata(self, request, context):  # noqa: N802
-        if list(request.metadata_field) != ["signature_def"]:
-            context.abort(StatusCode.INVALID_ARGUMENT, "Metadata field is not supported")
-        try:
-            return self.store.metadata(*_model_spec(request.model_spec))[0]
-        except ServingError as error:
-            context.abort(error.code, str(error))
-
-
-def _model_spec(spec):
-    version = spec.version.value if spec.HasField("version") else None
-    return spec.name, version, spec.version_label
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -162,8 +119,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         status = 200
         try:
             text = method()
-        except ServingError as error:
-            status, text = HTTP_STATUS[error.code], json.dumps({"error": str(error)}, indent=4)
+        except NotFoundError as error:
+            status, text = 404, json.dumps({"error": str(error)}, indent=4)
         body = text.encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -172,13 +129,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _model_spec(self, ending):
-        path = r"/v1/models/([^/:]+)(?:/versions/(\d+)|/labels/([^/:]+))?" + ending
-        found = re.fullmatch(path, self.path)
-        if not found:
-            text = f"Malformed request: {self.command} {self.path}"
-            raise ServingError(StatusCode.INVALID_ARGUMENT, text)
-        name, version, label = found.groups()
-        return name, version and int(version), label
+        path = r"/v1/models/([^/:]+)(?:/versions/(\d+))?" + ending
+        name, version = re.fullmatch(path, self.path).groups()
+        return name, version and int(version)
 
     def _get(self):
         if not self.path.endswith("/metadata"):
@@ -198,16 +151,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _post(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         _, folder = self.store.find(*self._model_spec(":predict"))
-        try:
-            request = json.loads(body)
-        except ValueError:
-            raise ServingError(StatusCode.INVALID_ARGUMENT, "JSON Parse error: ") from None
+        request = json.loads(body)
         name = request.get("signature_name", "serving_default")
-        signature = self.store.signature(folder, name)
+        signature = self.store.signatures(folder)[name]
         rows = "instances" in request
-        if rows == ("inputs" in request):
-            raise ServingError(StatusCode.INVALID_ARGUMENT, "Missing 'inputs' or 'instances' key")
-        columns = _columns(request["instances"]) if rows else request["inputs"]
+        columns = request["instances" if rows else "inputs"]
         if not isinstance(columns, dict):
             columns = {next(iter(signature.inputs)): columns}
         arrays = {
@@ -228,35 +176,20 @@ def _only(values):
     return next(iter(values.values())) if len(values) == 1 else values
 
 
-def _columns(instances):
-    if not isinstance(instances[0], dict):
-        return instances
-    return {name: [row[name] for row in instances] for name in instances[0]}
-
-
 def _tensor(value, dtype):
-    """Convert a JSON value to an array; some dtypes are not supported."""
-    dtype = tf.dtypes.as_dtype(dtype)
-    if dtype in (tf.float16, tf.bfloat16, tf.uint16):
-        raise ServingError(
-            StatusCode.UNIMPLEMENTED, f"Conversion of JSON Value to type: {dtype.name}"
-        )
-    try:
-        array = np.array(value)
-    except ValueError as error:
-        raise ServingError(StatusCode.INVALID_ARGUMENT, str(error)) from error
-    kinds = "b" if dtype.is_bool else "iu" if dtype.is_integer else "iuf"
-    kinds = "U" if dtype == tf.string else kinds
-    if array.dtype.kind not in kinds:
-        text = f"JSON Value: {value} is not of expected type: {dtype.name}"
-        raise ServingError(StatusCode.INVALID_ARGUMENT, text)
+    """Convert a JSON value to an array; the server converts no float to an integer."""
+    dtype, array = tf.dtypes.as_dtype(dtype), np.array(value)
+    kinds = (
+        "U" if dtype == tf.string else "b" if dtype.is_bool else "iu" if dtype.is_integer else "iuf"
+    )
+    assert array.dtype.kind in kinds
     return array if dtype == tf.string else array.astype(dtype.as_numpy_dtype)
 
 
 @contextlib.contextmanager
-def fake_server(folders, labels):
+def fake_server(folders):
     """Run the fake server, and yield its REST port and its gRPC port."""
-    store = Store(folders, labels)
+    store = Store(folders)
     rest = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), type("Bound", (Handler,), {"store": store})
     )

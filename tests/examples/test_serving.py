@@ -30,7 +30,7 @@ def model():
 @pytest.fixture(scope="module")
 def ports(model, tmp_path_factory):
     folder = export_saved_model(model, tmp_path_factory.mktemp("served"), version=1, step=True)
-    with servers.fake_server({"lstm": {1: folder}}, {}) as ports:
+    with servers.fake_server({"lstm": {1: folder}}) as ports:
         yield ports
 
 
@@ -67,7 +67,7 @@ def test_texts_are_sent_to_the_server(tmp_path):
     model = text_models.classifier()
     folder = export_saved_model(model, tmp_path / "served", version=1)
     texts = {"review": np.array([b"a good film", "é".encode(), b""], object)}
-    with servers.fake_server({"lstm": {1: folder}}, {}) as ports:
+    with servers.fake_server({"lstm": {1: folder}}) as ports:
         for kind in ("rest", "rpc"):
             run = client(kind, ports, {"kind": "float32"})
             models.assert_same(run(texts), KerasRunner(model)(texts))
@@ -83,7 +83,7 @@ def test_the_example_exports_a_model_and_checks_its_server(tmp_path, capsys, che
     to = f"--to={tmp_path}"
     assert serving.main(["export", to, "--epochs=1"]) == 0
     assert f"source={tmp_path / 'digits'},target=/models/digits" in capsys.readouterr().out
-    with servers.fake_server({"digits": {1: tmp_path / "digits" / "1"}}, {}) as (rest, rpc):
+    with servers.fake_server({"digits": {1: tmp_path / "digits" / "1"}}) as (rest, rpc):
         ports = [f"--rest=http://127.0.0.1:{rest}", f"--grpc=127.0.0.1:{rpc}"]
         assert serving.main(["check", to, *ports]) == 0
     assert "TensorFlow Serving (gRPC)" in capsys.readouterr().out
@@ -128,7 +128,7 @@ def test_the_blocks_of_the_pages_run(tmp_path, monkeypatch):
     with contextlib.ExitStack() as stack:
         for kind, block in code_blocks():
             if version.is_dir() and not ports:
-                running = servers.fake_server({"tagger": {1: version}}, {"tagger": {"stable": 1}})
+                running = servers.fake_server({"tagger": {1: version}})
                 rest, rpc = stack.enter_context(running)
                 ports = {
                     "localhost:8501": f"127.0.0.1:{rest}",
