@@ -22,6 +22,7 @@ from keras_norm.ops.scan import scan
 from keras_norm.rnn import KERAS_CELLS, loop
 from keras_norm.rnn.call_arguments import broadcast_rows
 from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.rnn.sequence_inputs import Results
 from keras_norm.substitution import Function, Owner, Substitutes, substituted_functions
 from keras_norm.time_distributed import apply_to_rows
 from keras_norm.typing import Nest, Shape, Tensor, Tensors
@@ -75,7 +76,7 @@ def _run_exported_loop(
     mask: Tensor,
     training: bool,
     resets: Tensor | None = None,
-) -> loop.Results:
+) -> Results:
     """Run a recurrence in the uncompiled loop, so that an exported file has no XLA operation.
 
     A dynamic number of rows is not checked, unlike in `NormRNN.run_recurrence`.
@@ -88,8 +89,18 @@ def _run_exported_loop(
     ]
     if mask is not None and mask.shape[0] == 1:
         mask = broadcast_rows(mask, (batch, time))
-    dropout_masks = layer.cell.dropout_masks(sequences[:, 0, :], states[0], training)
-    return layer.run_loop(sequences, states, mask, training, dropout_masks, resets)
+    masks = layer.cell.draw_masks(sequences, states, training)
+    return loop.run(
+        layer.cell,
+        sequences,
+        states,
+        mask,
+        training,
+        masks,
+        return_sequences=layer.return_sequences,
+        unroll=layer.unroll,
+        resets=resets,
+    )
 
 
 def has_keras_loop(layer: keras.layers.RNN) -> bool:

@@ -30,6 +30,7 @@ from keras_norm.rnn import loop
 from keras_norm.rnn.call_arguments import MaskWithResets
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.rnn.random_masks import NO_MASKS
 from keras_norm.rnn.timestep_counter import advance_counter, read_counter
 from keras_norm.substitution import Function
 from keras_norm.typing import Nest, Tensor, Tensors
@@ -199,7 +200,7 @@ class LayerTimestep:
             before,
             None,
             False,
-            ([], []),
+            NO_MASKS,
             return_sequences=False,
             unroll=True,
             center_kernels=center_kernels,

@@ -62,9 +62,13 @@ def _join(a: Tensor) -> Tensor:
     return ops.reshape(a, (*ops.shape(a)[:-2], a.shape[-2] * a.shape[-1]))
 
 
-def group_norms(norms: Sequence[object]) -> GroupedNorm | None:
-    """Return one norm of all groups, if each group has the same `SampleNorm`, else None."""
-    first, *others = norms
+def group_norms(norms: Sequence[object], gammas: Sequence[Tensor | None]) -> GroupedNorm | None:
+    """Return one norm of all groups, or None if it would not compute the norm of each group.
+
+    The groups need the same `SampleNorm`, and a gamma in every group or in none.
+    """
+    first, *others = norms or [None]
     if not (isinstance(first, SampleNorm) and others and all(norm == first for norm in others)):
         return None
-    return GroupedNorm(first, len(norms))
+    has_gamma = {gamma is not None for gamma in gammas}
+    return GroupedNorm(first, len(norms)) if len(has_gamma) == 1 else None

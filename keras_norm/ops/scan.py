@@ -5,25 +5,27 @@ TensorFlow two `tf.while_loop`s in `tensorflow_scan`: for training and for infer
 substitute the implementations (`keras_norm.substitution`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import keras
-from keras import ops
+from keras import ops, tree
 
-from keras_norm.typing import ScanStep, Tensor, Tensors
+from keras_norm.typing import Nest, ScanStep, Tensors
 
 
 def scan(
-    step: ScanStep,
-    xs: Sequence[Tensor],
-    carry: Sequence[Tensor],
-    like: Sequence[Tensor],
+    step: Callable[[Nest, Nest], tuple[Nest, Nest]],
+    xs: Nest,
+    carry: Nest,
+    like: Nest,
     *,
     unroll: bool = False,
     training: bool = False,
     independent_rows: bool = False,
-) -> tuple[Tensors, Tensors]:
+) -> tuple[Nest, Nest]:
     """Run a recurrence over time, the first axis of `xs`.
+
+    All arguments are nests of tensors. The implementations get their tensors in flat lists.
 
     Args:
         step: maps (carry, xs at t) to (new carry, ys at t).
@@ -38,17 +40,27 @@ def scan(
     Returns:
         The last carry, and the ys stacked over time.
     """
-    xs, carry, like = list(xs), list(carry), list(like)
-    if unroll:
-        return scan_unrolled(step, xs, carry)
-    if keras.backend.backend() != "tensorflow":
-        last, ys = ops.scan(step, carry, xs)
-        return last, list(ys)
-    from keras_norm.ops import tensorflow_scan
 
-    if training:
-        return tensorflow_scan.scan_by_step(step, xs, carry, like)
-    return tensorflow_scan.scan_by_block(step, xs, carry, like, independent_rows)
+    def flat_step(flat_carry: Tensors, flat_xs: Tensors) -> tuple[Tensors, Tensors]:
+        new, ys = step(tree.pack_sequence_as(carry, flat_carry), tree.pack_sequence_as(xs, flat_xs))
+        return tree.flatten(new), tree.flatten(ys)
+
+    arguments = tree.flatten(xs), tree.flatten(carry)
+    if unroll:
+        last, ys = scan_unrolled(flat_step, *arguments)
+    elif keras.backend.backend() != "tensorflow":
+        last, ys = ops.scan(flat_step, arguments[1], arguments[0])
+    else:
+        from keras_norm.ops import tensorflow_scan
+
+        flat_like = tree.flatten(like)
+        if training:
+            last, ys = tensorflow_scan.scan_by_step(flat_step, *arguments, flat_like)
+        else:
+            last, ys = tensorflow_scan.scan_by_block(
+                flat_step, *arguments, flat_like, independent_rows
+            )
+    return tree.pack_sequence_as(carry, list(last)), tree.pack_sequence_as(like, list(ys))
 
 
 def scan_unrolled(step: ScanStep, xs: Tensors, carry: Tensors) -> tuple[Tensors, Tensors]:

@@ -24,7 +24,7 @@ from keras_norm.rnn.core.recurrence import (
 )
 from keras_norm.rnn.core.step_checks import check_step
 from keras_norm.rnn.core.step_norms import StepNorms
-from keras_norm.rnn.core.zoneout import change_states
+from keras_norm.rnn.core.zoneout import change_states, changes_at
 from keras_norm.rnn.file_weights import FileWeights
 from keras_norm.rnn.initial_states import InitialStates
 from keras_norm.rnn.kernel_weights import KernelWeights
@@ -275,14 +275,14 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             step = None if counter is None else read_counter(counter)
             return call_layer(layer, x, training, step=step)
 
-        input_masks, recurrent_masks = self.dropout_masks(inputs, given[0], training)
-        weights = self.step_weights()
-        masks = self.draw_step_masks(ops.shape(inputs)[:1], inputs.dtype, training)
-        weights = weights._replace(cell={**weights.cell, **masks})
+        masks, weights = self.draw_masks(inputs, given, training), self.step_weights()
+        of_step = {name: ops.cast(mask, inputs.dtype) for name, mask in masks.step.items()}
+        weights = weights._replace(cell={**weights.cell, **of_step})
         with statistics_of_cell(self, training):
-            x = self.project_inputs(weights, inputs, input_masks, norm)
-            new = self.step(weights, x, given, recurrent_masks, self.by_gate(norm))
-            new = change_states(self.draw_changes((), given, training), new, given)
+            x = self.project_inputs(weights, inputs, masks.inputs, norm)
+            new = self.step(weights, x, given, masks.recurrent, self.by_gate(norm))
+            changes = changes_at(self.zoneout_rates(), masks.changes)
+            new = change_states(changes, new, given)
         if counter is not None:
             new = [*new, advance_counter(counter)]
         return new[0], new if isinstance(states, list | tuple) else new[0]

@@ -14,18 +14,15 @@ from keras_norm.keras_internals import operations_are_watched
 from keras_norm.ops.enough_sequences import has_enough_sequences
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.grouped_norm import GroupedNorm, group_norms
-from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.replicas import all_reduce
-from keras_norm.ops.resets import split_states
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import TimestepNorm
-from keras_norm.rnn.alignment import align_sequences
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import apply_masks, fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree, step_norm
-from keras_norm.rnn.core.zoneout import is_drawn
-from keras_norm.rnn.loop import Results, Statistics
 from keras_norm.rnn.norm_form import JOINT_SLOT
+from keras_norm.rnn.random_masks import Masks
+from keras_norm.rnn.sequence_inputs import Results, SequenceInputs, Statistics, time_first
 from keras_norm.typing import Tensor, Tensors
 
 # Backends with a custom gradient.
@@ -39,7 +36,7 @@ STEP_METHODS = (
     "project_inputs",
     "step_weights",
     "activate",
-    "dropout_masks",
+    "draw_masks",
     "read_by_step",
     "step_options",
     "zoneout_rates",
@@ -47,9 +44,7 @@ STEP_METHODS = (
 )
 
 
-def recurrence_of(
-    cell: NormCell, training: bool, dropout_masks: tuple[Tensors, Tensors]
-) -> Recurrence | None:
+def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | None:
     """Describe the recurrence of a cell; None if the custom gradient does not support the cell.
 
     It supports the default activations, and layers with a method `step_norm` or no norm in every
@@ -64,7 +59,7 @@ def recurrence_of(
         return None
     of_kernels, joint = cell.kernel_slots(), cell.joint_slots()
     inner = {slot: n for slot, n in cell.slots.widths.items() if slot not in ChainMap(*of_kernels)}
-    masks = tuple(map(len, dropout_masks))
+    masks = len(drawn.inputs), len(drawn.recurrent)
     if joint:
         of_kernels = {"": sum(joint.values())}, {"": sum(joint.values())}
 
@@ -111,18 +106,14 @@ def _hashable_options(cell: NormCell) -> tuple[tuple[str, Any], ...]:
     return tuple(sorted(options.items()))
 
 
-@align_sequences
+@time_first
 def run(
     cell: NormCell,
-    sequences: Tensor,
-    states: Tensors,
-    mask: Tensor | None,
+    inputs: SequenceInputs,
     training: bool,
-    dropout_masks: tuple[Tensors, Tensors],
     *,
     recurrence: Recurrence,
     return_sequences: bool,
-    resets: Tensor | None = None,
 ) -> Results:
     """Run a cell over sequences; arguments and results as for `loop.run`.
 
@@ -131,39 +122,25 @@ def run(
     The backend derives the gradient of the operations before and after the recurrence, such as the
     transposition of the inputs.
     """
-    dtype, layers = statistics_dtype(cell.compute_dtype), cell.slot_layers()
-    input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
-    x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
-    xs = apply_masks(input_masks, x)
-    steps = cell.slots.timesteps(ops.shape(x)[0], mask, resets)
-    given = {"unmasked": mask, "resets": resets}
-    flags = {k: ops.swapaxes(v, 0, 1)[..., None] for k, v in given.items() if v is not None}
-    unmasked = flags.get("unmasked")
-    counts = _count_sequences(x, unmasked, recurrence, layers)
+    layers, unmasked = cell.slot_layers(), inputs.per_step.get("unmasked")
+    counts = _count_sequences(inputs.x, unmasked, recurrence, layers)
     moving: dict[str, Tensors] = {}
     for slot in recurrence.slots:
         if isinstance(slot.norm, TimestepNorm):
-            mean, variance = layers[slot.name].statistics_at(steps, dtype)
+            mean, variance = layers[slot.name].statistics_at(inputs.steps, inputs.dtype)
             r = ops.rsqrt(variance + slot.norm.epsilon)
             moving[slot.name] = [s[:, None] if len(s.shape) == 2 else s for s in (mean, r)]
             if unmasked is not None and slot.norm.learning:
                 least = layers[slot.name].min_sequences
                 enough = has_enough_sequences(counts[slot.name], least)
                 moving[slot.name].append(enough[:, None])
-    constants: Tree = {"moving": moving, "dropout": recurrent_masks, **flags}
-    before, _ = split_states(states, resets)
-    sizes = ops.shape(x)[:2]
-    changes = cell.draw_changes(sizes[:1], before, training)
-    if drawn := list(filter(is_drawn, changes)):
-        constants["changes"] = drawn
-    if masks := cell.draw_step_masks(sizes, dtype, training):
-        constants["step"] = masks
+    input_masks, recurrent_masks = inputs.dropout
     outputs, last, statistics = load_adapter().run(
         recurrence,
-        xs,
-        [ops.cast(state, dtype) for state in states],
-        weights_of(cell, recurrence, dtype),
-        constants,
+        apply_masks(input_masks, inputs.x),
+        inputs.states,
+        weights_of(cell, recurrence, inputs.dtype),
+        {"moving": moving, "dropout": recurrent_masks, **inputs.per_step},
         return_sequences=return_sequences,
         training=training,
     )
@@ -171,7 +148,7 @@ def run(
     for name, moments in statistics.items():
         mean, variance = (ops.stop_gradient(moment[:, 0]) for moment in moments)
         batch[name] = BatchStatistics(mean, variance, counts[name])
-    return None if outputs is None else ops.swapaxes(outputs, 0, 1), last, batch
+    return outputs, last, batch
 
 
 def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
@@ -179,9 +156,9 @@ def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
 
     On PyTorch the gates keep their norms, because LayerNorm is one operation there.
     """
-    grouped = group_norms([gate.norm for gate in gates]) if gates else None
-    gammas = {cell.slot_layers()[gate.name].gamma is None for gate in gates} if grouped else set()
-    if len(gammas) != 1 or keras.backend.backend() == "torch":
+    gammas = [getattr(cell.slot_layers().get(gate.name), "gamma", None) for gate in gates]
+    grouped = group_norms([gate.norm for gate in gates], gammas)
+    if grouped is None or keras.backend.backend() == "torch":
         return gates
     return (Slot(JOINT_SLOT, sum(gate.width for gate in gates), grouped),)
 

@@ -11,7 +11,6 @@ The loop computes in float32 or wider, whatever the dtype policy.
 """
 
 import dataclasses
-import itertools
 from collections import ChainMap
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -22,24 +21,18 @@ from keras import ops
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.grouped_norm import group_norms
-from keras_norm.ops.moments import statistics_dtype
 from keras_norm.ops.resets import reset_states, split_states
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.scan import scan
-from keras_norm.rnn.alignment import align_sequences
 from keras_norm.rnn.batch_norm_training import BatchNormTraining
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.operations import fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Weights, step_norm
-from keras_norm.rnn.core.zoneout import change_states, is_drawn
+from keras_norm.rnn.core.zoneout import change_states, changes_at
 from keras_norm.rnn.norm_form import JOINT_SLOT
+from keras_norm.rnn.sequence_inputs import Results, SequenceInputs, time_first
 from keras_norm.rnn.slots import KERNEL_SLOTS, call_layer
-from keras_norm.typing import Tensor, Tensors
-
-# Batch statistics by slot, of each timestep.
-Statistics: TypeAlias = dict[str, BatchStatistics]
-# Results of `run`: the outputs at every timestep or None, the last states, the batch statistics.
-Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
+from keras_norm.typing import Nest, Tensor
 
 
 class PerSampleNorm(NamedTuple):
@@ -101,80 +94,53 @@ class LayerCall(NamedTuple):
 SlotNorm: TypeAlias = PerSampleNorm | BatchNormInference | BatchNormTraining | LayerCall
 
 
-@align_sequences
+@time_first
 def run(
     cell: NormCell,
-    sequences: Tensor,
-    states: Tensors,
-    mask: Tensor | None,
+    inputs: SequenceInputs,
     training: bool,
-    dropout_masks: tuple[Tensors, Tensors],
     *,
     return_sequences: bool,
     unroll: bool = False,
     center_kernels: bool = True,
-    resets: Tensor | None = None,
 ) -> Results:
     """Run a cell over sequences in a loop of Keras operations, without the custom gradient.
 
     Args:
         cell: a built cell.
-        sequences: (batch, time, features), in the order of the loop.
-        states: initial states, each (batch, units). With `resets`, the states after a reset follow.
-        mask: bool (batch, time), True at unmasked timesteps; or None.
-        training: whether to apply dropout and to use batch statistics.
-        dropout_masks: masks of the inputs and of the first state, from `NormCell.dropout_masks`.
+        inputs: the sequences, the states and the masks.
+        training: whether to use batch statistics.
         return_sequences: whether to return the first state at every timestep.
         unroll: whether to unroll the loop.
         center_kernels: whether to subtract the row means of kernels before the loop. This saves
             time if several timesteps use these kernels.
-        resets: bool (batch, time), True at the first timestep of each sequence in a row; or None.
 
     Returns:
-        The first state at every timestep (batch, time, units), or None; the last states; and the
-        `BatchStatistics` of each slot with batch statistics, (time, features).
+        The first state at every timestep, or None; the last states; and the `BatchStatistics` of
+        each slot with batch statistics, (time, features).
     """
-    dtype = statistics_dtype(cell.compute_dtype)
-    # Transpose the inputs, not the product of inputs and kernel: the product has more columns.
-    x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
-    steps = cell.slots.timesteps(ops.shape(x)[0], mask, resets)
-    unmasked, resets = (
-        None if flags is None else ops.expand_dims(ops.swapaxes(flags, 0, 1), -1)
-        for flags in (mask, resets)
-    )
-    center = center_kernels and not training
-    weights, layers = _prepare(cell, dtype, steps, unmasked, training, center=center)
-    input_masks, recurrent_masks = ([ops.cast(m, dtype) for m in masks] for masks in dropout_masks)
-    before, _ = split_states(states, resets)
-    sizes = ops.shape(x)[:2]
-    changes = cell.draw_changes(sizes[:1], before, training)
-    masks = cell.draw_step_masks(sizes, dtype, training)
-    drawn = [*filter(is_drawn, changes), *masks.values()]
-    batch_statistics: dict[str, Sequence[Tensor]] = {}
+    dtype, unmasked = inputs.dtype, inputs.per_step.get("unmasked")
+    weights, layers = _prepare(cell, inputs, training, center=center_kernels and not training)
+    input_masks, recurrent_masks = inputs.dropout
+    statistics: dict[str, Sequence[Tensor]] = {}
 
     def norm_all(slot: str, x: Tensor) -> Tensor:
         if slot not in layers:
             return x
         rows = layers[slot].rows
         now = [ops.expand_dims(row, 1) if len(row.shape) == 2 else row for row in rows]
-        y, batch_statistics[slot] = layers[slot].normalize(x, unmasked, *now)
+        y, statistics[slot] = layers[slot].normalize(x, unmasked, *now)
         return y
 
-    x = cell.project_inputs(weights, x, input_masks, norm_all)
+    x = cell.project_inputs(weights, inputs.x, input_masks, norm_all)
     looped = [slot for slot in layers if slot not in KERNEL_SLOTS]
     learning = {s: n for s in looped if isinstance(n := layers[s], BatchNormTraining)}
 
-    def step(carry: Tensors, xs: Tensors) -> tuple[Tensors, Tensors]:
-        remaining, carried = iter(xs), iter(carry[n_states:])
-        x, unmasked_now = next(remaining), None if unmasked is None else next(remaining)
-        reset_now = None if resets is None else next(remaining)
-        states, after_reset = split_states(carry[:n_states], resets)
-        states = reset_states(states, reset_now, after_reset)
-        now = {slot: [next(remaining) for _ in layers[slot].rows] for slot in looped}
-        changes_now = [next(remaining) if is_drawn(change) else change for change in changes]
-        of_step = {**weights.cell, **{name: next(remaining) for name in masks}}
-        latest = {slot: [next(carried) for _ in first] for slot, first in first_latest.items()}
-        batch: dict[str, Sequence[Tensor]] = {}
+    def step(carry: Nest, xs: Nest) -> tuple[Nest, Nest]:
+        (states, after_reset, latest), (x, now, rows) = carry, xs
+        latest, batch = {**latest}, {}
+        states = reset_states(states, now.get("resets"), after_reset)
+        unmasked = now.get("unmasked")
 
         def norm(slot: str, x: Tensor) -> Tensor:
             if slot not in layers:
@@ -182,58 +148,50 @@ def run(
                 return x
             if slot in learning:
                 y, batch[slot], latest[slot] = learning[slot].normalize_step(
-                    x, unmasked_now, now[slot], latest[slot]
+                    x, unmasked, rows[slot], latest[slot]
                 )
                 return y
-            y, batch[slot] = layers[slot].normalize(x, unmasked_now, *now[slot])
+            y, batch[slot] = layers[slot].normalize(x, unmasked, *rows[slot])
             return y
 
         norm_columns = norm if JOINT_SLOT in layers else cell.by_gate(norm)
-        now_weights = weights._replace(cell=of_step)
-        new = cell.step(now_weights, x, states, recurrent_masks, norm_columns)
-        new = change_states(changes_now, new, states)
-        if unmasked_now is not None:
-            new = [ops.where(unmasked_now, n, o) for n, o in zip(new, states, strict=True)]
-        ys = [*new[:return_sequences], *(s for slot in learning for s in batch[slot])]
-        return [*new, *after_reset, *itertools.chain(*latest.values())], ys
+        read = weights._replace(cell={**weights.cell, **now.get("step", {})})
+        new = cell.step(read, x, states, recurrent_masks, norm_columns)
+        changes = changes_at(cell.zoneout_rates(), now.get("changes", []))
+        new = change_states(changes, new, states)
+        if unmasked is not None:
+            new = [ops.where(unmasked, n, o) for n, o in zip(new, states, strict=True)]
+        ys = new[:return_sequences], {slot: batch[slot] for slot in learning}
+        return (new, after_reset, latest), ys
 
-    states = [ops.cast(state, dtype) for state in states]
-    n_states, first_latest = len(states), {s: norm.first_latest() for s, norm in learning.items()}
-    widths = [cell.slots.widths[slot] for slot in learning]
-    like = [s for n in widths for s in (*[ops.zeros([n], dtype)] * 2, ops.zeros([1], dtype))]
-    rows = [row for slot in looped for row in layers[slot].rows]
-    states, ys = scan(
+    states, after_reset = split_states(inputs.states, inputs.per_step.get("resets"))
+    widths = {slot: cell.slots.widths[slot] for slot in learning}
+    like = {s: (*[ops.zeros([n], dtype)] * 2, ops.zeros([1], dtype)) for s, n in widths.items()}
+    (states, *_), (outputs, of_steps) = scan(
         step,
-        [x, *(flags for flags in (unmasked, resets) if flags is not None), *rows, *drawn],
-        [*states, *itertools.chain(*first_latest.values())],
-        [*states[:return_sequences], *like],
+        (x, inputs.per_step, {slot: layers[slot].rows for slot in looped}),
+        (states, after_reset, {slot: norm.first_latest() for slot, norm in learning.items()}),
+        (states[:return_sequences], like),
         unroll=unroll,
         training=training,
         independent_rows=not any(isinstance(norm, LayerCall) for norm in layers.values()),
     )
-    outputs = ops.swapaxes(ys.pop(0), 0, 1) if return_sequences else None
-    for i, slot in enumerate(learning):
-        batch_statistics[slot] = ys[3 * i : 3 * i + 3]
-    found = {slot: BatchStatistics(*batch) for slot, batch in batch_statistics.items() if batch}
-    return outputs, split_states(states[:n_states], resets)[0], found
+    statistics |= of_steps
+    found = {slot: BatchStatistics(*batch) for slot, batch in statistics.items() if batch}
+    return outputs[0] if return_sequences else None, states, found
 
 
 def _prepare(
-    cell: NormCell,
-    dtype: str,
-    steps: Tensor,
-    unmasked: Tensor | None,
-    training: bool,
-    *,
-    center: bool,
+    cell: NormCell, inputs: SequenceInputs, training: bool, *, center: bool
 ) -> tuple[Weights, dict[str, SlotNorm]]:
     """Return the weights of a step, folded before the loop, and the norm of each slot.
 
     The kernels of LayerNorms are centered if `center` is True. Betas are added to the bias if the
     cell has a bias. The norms of the gates of a joint form become one, if they are equal.
     """
-    given = dtype, steps, unmasked, training
-    layers = {slot: _convert(layer, slot, *given) for slot, layer in cell.slot_layers().items()}
+    layers = {
+        slot: _convert(layer, slot, inputs, training) for slot, layer in cell.slot_layers().items()
+    }
     of_kernels, added = ChainMap(*cell.kernel_slots()), cell.added_slots()
     has_bias, joint = cell.step_weights().bias is not None, cell.joint_slots()
     centered, betas = [], {}
@@ -252,7 +210,7 @@ def _prepare(
         ):
             betas[slot], norm = norm.beta, norm._replace(beta=None)
         layers[slot] = norm
-    weights = cell.step_weights().cast(dtype)
+    weights = cell.step_weights().cast(inputs.dtype)
     folded = fold_weights(weights, cell.kernel_slots(), centered, betas, added)
     return folded, _group_gates(layers, [layers.get(slot) for slot in joint])
 
@@ -261,23 +219,17 @@ def _group_gates(
     layers: dict[str, SlotNorm], gates: Sequence[SlotNorm | None]
 ) -> dict[str, SlotNorm]:
     """Return one norm of all gates of a joint form, if they have equal norms, else `layers`."""
-    norms = [norm for norm in gates if isinstance(norm, PerSampleNorm)]
-    grouped = group_norms([norm.norm for norm in norms]) if norms else None
-    gammas = [norm.gamma for norm in norms if norm.gamma is not None]
-    if grouped is None or len(norms) < len(gates) or len(gammas) not in (0, len(gates)):
+    norms, gammas = ([getattr(gate, name, None) for gate in gates] for name in ("norm", "gamma"))
+    grouped = group_norms(norms, gammas)
+    if grouped is None:
         return layers
-    return {JOINT_SLOT: PerSampleNorm(grouped, ops.concatenate(gammas) if gammas else None, None)}
+    gamma = None if gammas[0] is None else ops.concatenate(gammas)
+    return {JOINT_SLOT: PerSampleNorm(grouped, gamma, None)}
 
 
-def _convert(
-    layer: keras.Layer,
-    slot: str,
-    dtype: str,
-    steps: Tensor,
-    unmasked: Tensor | None,
-    training: bool,
-) -> SlotNorm:
+def _convert(layer: keras.Layer, slot: str, inputs: SequenceInputs, training: bool) -> SlotNorm:
     """Convert a norm layer of a cell to operations of the loop, or to a call of the layer."""
+    steps, dtype = inputs.steps, inputs.dtype
 
     def weight(name: str) -> Tensor | None:
         value = getattr(layer, name, None)
@@ -293,7 +245,7 @@ def _convert(
         # BatchNormalization computes one mean over all timesteps, so call it on all timesteps.
         return LayerCall(layer, training)
     if uses_batch:
-        return BatchNormTraining.of_layer(layer, steps, unmasked, dtype)
+        return BatchNormTraining.of_layer(layer, steps, inputs.per_step.get("unmasked"), dtype)
     mean, variance = layer.statistics_at(steps, dtype)
     gamma, scale = weight("gamma"), ops.rsqrt(variance + layer.epsilon)
     return BatchNormInference((mean, scale if gamma is None else scale * gamma), weight("beta"))

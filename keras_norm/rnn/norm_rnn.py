@@ -23,6 +23,7 @@ from keras_norm.rnn.call_arguments import (
     require_state_shape,
 )
 from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.sequence_inputs import Results
 from keras_norm.rnn.slot_statistics import (
     require_statistics_of_rows,
     require_synchronizable,
@@ -221,15 +222,15 @@ class NormRNN(keras.layers.RNN):
         mask: Tensor | None,
         training: bool,
         resets: Tensor | None = None,
-    ) -> loop.Results:
+    ) -> Results:
         """Run the recurrence with or without the custom gradient, as the argument `compiled` says.
 
         The exporters substitute this method. A dynamic number of rows is checked here, when the
         graph runs: the compiled path would pad a tensor with too few rows.
 
         Returns:
-            The results of `loop.run`: outputs at every timestep or None, last states, and the
-            batch statistics of each slot.
+            The outputs at every timestep or None, the last states, and the batch statistics of each
+            slot.
         """
         if keras.backend.backend() == "tensorflow":
             release_gradients()
@@ -244,48 +245,21 @@ class NormRNN(keras.layers.RNN):
             mask = broadcast_rows(mask, (batch, time))
             # Set masked inputs to zero: a NaN would make the gradient of the kernel NaN (0 * NaN).
             sequences = ops.where(ops.expand_dims(mask, -1), sequences, ops.zeros_like(sequences))
-        dropout_masks = self.cell.dropout_masks(sequences[:, 0, :], states[0], training)
-        arguments = (sequences, states, mask, training, dropout_masks)
+        masks = self.cell.draw_masks(sequences, states, training)
+        arguments = (self.cell, sequences, states, mask, training, masks)
+        options = {"return_sequences": self.return_sequences, "resets": resets}
         compiled = self.compiled
         if compiled == "auto":
             compiled = training or keras.backend.backend() != "tensorflow"
         if compiled and keras.backend.backend() in compiled_recurrence.BACKENDS:
-            recurrence = compiled_recurrence.recurrence_of(self.cell, training, dropout_masks)
+            recurrence = compiled_recurrence.recurrence_of(self.cell, training, masks)
             if recurrence is not None and not self.unroll:
-                return compiled_recurrence.run(
-                    self.cell,
-                    *arguments,
-                    recurrence=recurrence,
-                    return_sequences=self.return_sequences,
-                    resets=resets,
-                )
+                return compiled_recurrence.run(*arguments, recurrence=recurrence, **options)
             if self.compiled is True:
                 raise ValueError(
                     UNSUPPORTED.format(layer_class=type(self).__name__, layer_name=self.name)
                 )
-        return self.run_loop(*arguments, resets)
-
-    def run_loop(
-        self,
-        sequences: Tensor,
-        states: Tensors,
-        mask: Tensor | None,
-        training: bool,
-        dropout_masks: tuple[Tensors, Tensors],
-        resets: Tensor | None = None,
-    ) -> loop.Results:
-        """Run the recurrence without the custom gradient; `loop.run` documents the arguments."""
-        return loop.run(
-            self.cell,
-            sequences,
-            states,
-            mask,
-            training,
-            dropout_masks,
-            return_sequences=self.return_sequences,
-            unroll=self.unroll,
-            resets=resets,
-        )
+        return loop.run(*arguments, unroll=self.unroll, **options)
 
     def _maybe_config_dropout_masks(self, *_: object) -> None:
         """Draw no dropout masks here; `run_recurrence` draws them in training.

@@ -1,13 +1,33 @@
 """The random numbers of a cell: dropout, dropout of the candidate, and zoneout."""
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
+from keras_norm.ops.moments import statistics_dtype
 from keras_norm.rnn.core.candidate_dropout import CANDIDATE_MASK
-from keras_norm.rnn.core.zoneout import Changes, draw_changes
 from keras_norm.typing import Tensor, TensorLike, Tensors
+
+
+class Masks(NamedTuple):
+    """The random masks of a recurrence; at inference `NO_MASKS`.
+
+    Args:
+        inputs: dropout masks of the inputs (batch, features), for all timesteps: none, one, or one
+            for each gate.
+        recurrent: dropout masks of the first state (batch, units): none, one, or one for each gate.
+        changes: which units change, bool (time, batch, units), of each state with zoneout.
+        step: masks (time, batch, ...) by the names that `forward_step` reads.
+    """
+
+    inputs: Tensors
+    recurrent: Tensors
+    changes: Tensors
+    step: dict[str, Tensor]
+
+
+NO_MASKS = Masks([], [], [], {})
 
 
 class RandomMasks(keras.Layer):
@@ -25,54 +45,44 @@ class RandomMasks(keras.Layer):
     recurrent_state_sizes: list[int]
     seed_generator: keras.random.SeedGenerator
 
-    def dropout_masks(
-        self, inputs: Tensor, h: Tensor, training: bool
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Draw the dropout masks of the inputs (batch, features) and of h, for all timesteps.
-
-        Each of the two lists has no mask, one mask, or one mask per gate.
-        """
-        if not training:
-            return [], []
-        drawn = self.get_dropout_mask(inputs), self.get_recurrent_dropout_mask(h)
-        of_inputs, of_h = ([] if m is None else keras.tree.flatten(m) for m in drawn)
-        return of_inputs, of_h
-
     def zoneout_rates(self) -> tuple[float, ...]:
         """Return the probability of each state that a unit keeps its value at a timestep."""
         return (self.zoneout, *[0.0] * (len(self.recurrent_state_sizes) - 1))
 
-    def draw_changes(
-        self, time: Sequence[TensorLike], states: Tensors, training: bool
-    ) -> list[Changes]:
-        """Draw which units of each state change; without zoneout, return an empty list.
+    def draw_masks(self, inputs: Tensor, states: Tensors, training: bool) -> Masks:
+        """Draw the random masks of a recurrence; at inference return `NO_MASKS`.
+
+        ::
+
+            change ~ Bernoulli(1 - zoneout)        mask ~ Bernoulli(1 - dropout) / (1 - dropout)
+
+        All timesteps share the dropout masks of the inputs and of the first state. All other masks
+        are drawn for each timestep.
 
         Args:
-            time: the number of timesteps, or nothing for one timestep.
-            states: the states, each (batch, units).
-            training: whether to draw numbers.
+            inputs: (batch, time, features), or (batch, features) for one timestep. The masks of one
+                timestep have no axis of time.
+            states: the states before the first timestep, each (batch, units).
+            training: whether to draw masks.
         """
-        rates = self.zoneout_rates()
-        if not any(rates):
-            return []
-        shapes = [(*time, *ops.shape(state)) for state in states]
-        return draw_changes(rates, shapes, training, self.seed_generator)
+        if not training:
+            return NO_MASKS
+        batch, *time = ops.shape(inputs)[:-1]
+        first = inputs[:, 0, :] if time else inputs
+        dropout = self.get_dropout_mask(first), self.get_recurrent_dropout_mask(states[0])
+        of_inputs, of_h = ([] if mask is None else keras.tree.flatten(mask) for mask in dropout)
+        changes = [
+            self._draw((*time, *ops.shape(state)), rate)
+            for rate, state in zip(self.zoneout_rates(), states, strict=False)
+            if rate
+        ]
+        step, rate = {}, self.candidate_dropout
+        if rate:
+            drawn = self._draw((*time, batch, self.units), rate)
+            mask = ops.cast(drawn, statistics_dtype(self.compute_dtype))
+            step[CANDIDATE_MASK] = mask * (1.0 / (1.0 - rate))
+        return Masks(of_inputs, of_h, changes, step)
 
-    def draw_step_masks(
-        self, sizes: Sequence[TensorLike], dtype: str, training: bool
-    ) -> dict[str, Tensor]:
-        """Draw what `forward_step` reads by name at each timestep: the masks of the candidate.
-
-        Args:
-            sizes: (time, batch), or (batch,) for one timestep.
-            dtype: dtype of the masks.
-            training: whether to draw masks. At inference the result is empty.
-
-        Returns:
-            The mask (*sizes, units) if the cell has `candidate_dropout`.
-        """
-        rate = self.candidate_dropout
-        if not (training and rate):
-            return {}
-        uniform = keras.random.uniform((*sizes, self.units), seed=self.seed_generator)
-        return {CANDIDATE_MASK: ops.cast(uniform >= rate, dtype) * (1.0 / (1.0 - rate))}
+    def _draw(self, shape: tuple[TensorLike, ...], rate: float) -> Tensor:
+        """Draw bools that are False with the probability `rate`."""
+        return keras.random.uniform(shape, seed=self.seed_generator) >= rate

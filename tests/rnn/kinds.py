@@ -18,6 +18,7 @@ from keras_norm import (
 )
 from keras_norm.rnn.compiled import recurrence_of
 from keras_norm.rnn.core.lstm_options import PEEPHOLES
+from keras_norm.rnn.random_masks import NO_MASKS
 from tests import oracles
 
 BATCH, TIME, FEATURES, UNITS = 5, 4, 2, 4
@@ -145,7 +146,7 @@ def randomize_statistics(layer: Any, reached: int | None = None) -> None:
 
 def recurrence(layer: Any, training: bool = True) -> Any:
     """Describe the recurrence of a layer without dropout; None if the layer trains in the loop."""
-    return recurrence_of(layer.cell, training, ([], []))
+    return recurrence_of(layer.cell, training, NO_MASKS)
 
 
 def statistics(layer: Any) -> list[np.ndarray]:

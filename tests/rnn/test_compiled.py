@@ -9,6 +9,7 @@ import keras_norm
 from keras_norm.rnn import compiled as compiled_path
 from keras_norm.rnn import loop
 from keras_norm.rnn.norm_rnn import NormRNN
+from keras_norm.rnn.random_masks import NO_MASKS
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
 
@@ -174,7 +175,7 @@ def test_a_subclass_that_overrides_a_method_of_the_step_runs_the_loop(method):
     base = keras_norm.NormLSTMCell
     cell = type("Mine", (base,), {method: getattr(base, method)})(3)
     cell.build((None, 2))
-    assert compiled_path.recurrence_of(cell, True, ([], [])) is None
+    assert compiled_path.recurrence_of(cell, True, NO_MASKS) is None
 
 
 def test_a_subclass_without_an_override_runs_the_compiled_path(ran):

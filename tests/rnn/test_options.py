@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_norm
-from keras_norm.rnn.core.zoneout import draw_changes
+from keras_norm.rnn.random_masks import NO_MASKS
 from tests.check_layer import assert_refused
 from tests.pairwise import pairwise
 from tests.rnn import kinds
@@ -39,19 +39,18 @@ ALONE = {
 
 def fix_random_masks(layer, training):
     """Give a layer fixed random masks in training, and return the options of the oracle."""
-    cell, options, to_tensor = layer.cell, {}, keras.ops.convert_to_tensor
+    cell, options, fixed, to_tensor = layer.cell, {}, {}, keras.ops.convert_to_tensor
     if training and cell.candidate_dropout:
         options["candidate"] = KEPT / (1.0 - RATE)
-        masks = {"candidate_mask": to_tensor(options["candidate"])}
-        cell.draw_step_masks = lambda *_: masks
+        fixed["step"] = {"candidate_mask": to_tensor(options["candidate"])}
     if any(cell.zoneout_rates()):
-        options["changes"], drawn = [], []
+        options["changes"], fixed["changes"] = [], []
         for rate, size in zip(cell.zoneout_rates(), cell.recurrent_state_sizes, strict=True):
             change = np.random.default_rng(size).random((TIME, BATCH, size)) < 0.5
             options["changes"].append(change if rate and training else np.full(TIME, 1.0 - rate))
-            drawn.append(to_tensor(change) if rate else None)
-        if training:
-            cell.draw_changes = lambda *_: drawn
+            fixed["changes"] += [to_tensor(change)] if rate else []
+    if training:
+        cell.draw_masks = lambda *_: NO_MASKS._replace(**fixed)
     return options
 
 
@@ -164,16 +163,18 @@ def test_options_with_every_way_of_running_are_equal_compiled_and_in_the_loop(ki
 
 
 def test_the_share_of_units_that_change_is_one_minus_the_rate():
-    shapes = [(50, 20, 10)] * 3
-    first, none, last = draw_changes((0.1, 0.0, 0.8), shapes, True, keras.random.SeedGenerator(1))
-    assert none is None
-    assert abs(np.mean(first) - 0.9) < 0.01
-    assert abs(np.mean(last) - 0.2) < 0.01
+    cell = kinds.build(LSTM, zoneout=0.1, cell_zoneout=0.8, seed=1).cell
+    x, states = np.zeros((50, 100, kinds.FEATURES)), [np.zeros((50, UNITS))] * 2
+    of_h, of_c = cell.draw_masks(x, states, training=True).changes
+    assert of_h.shape == of_c.shape == (100, 50, UNITS)
+    assert abs(np.mean(of_h) - 0.9) < 0.01
+    assert abs(np.mean(of_c) - 0.2) < 0.01
 
 
 def test_the_share_of_candidates_that_a_timestep_keeps_is_one_minus_the_rate():
     cell = kinds.build(GRU, candidate_dropout=0.3, seed=3).cell
-    (mask,) = cell.draw_step_masks((100, 50), "float64", training=True).values()
+    x, states = np.zeros((50, 100, kinds.FEATURES)), [np.zeros((50, UNITS))]
+    (mask,) = cell.draw_masks(x, states, training=True).step.values()
     kept = np.isclose(mask, 1 / 0.7, rtol=1e-6)
     assert mask.shape == (100, 50, UNITS)
     assert (kept | (mask.numpy() == 0.0)).all()

@@ -3,47 +3,14 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-import keras
 from keras import ops
 
 from keras_norm.rnn.core.operations import interpolate
-from keras_norm.typing import Tensor, TensorLike, Tensors
+from keras_norm.typing import Tensor, Tensors
 
 # Which units of a state change: bool (..., batch, units) in training, or at inference the share
 # 1 - rate of the new value. None for a state without zoneout.
 Changes: TypeAlias = Tensor | float | None
-
-
-def draw_changes(
-    rates: Sequence[float],
-    shapes: Sequence[tuple[TensorLike, ...]],
-    training: bool,
-    seed: keras.random.SeedGenerator,
-) -> list[Changes]:
-    """Draw which units of each state change; at inference return the shares 1 - rate.
-
-    ::
-
-        change ~ Bernoulli(1 - rate)        h = change * h_new + (1 - change) * h_old
-
-    Args:
-        rates: probability of each state that a unit keeps its value.
-        shapes: shape of the numbers of each state, such as (time, batch, units).
-        training: whether to draw numbers.
-        seed: generator of seeds.
-    """
-
-    def draw(rate: float, shape: tuple[TensorLike, ...]) -> Changes:
-        if rate == 0.0:
-            return None
-        return keras.random.uniform(shape, seed=seed) >= rate if training else 1.0 - rate
-
-    return [draw(*pair) for pair in zip(rates, shapes, strict=True)]
-
-
-def is_drawn(change: Changes) -> bool:
-    """Return whether `change` is a zoneout mask drawn in training, not a constant or None."""
-    return not (change is None or isinstance(change, float))
 
 
 def changes_at(rates: Sequence[float], drawn: Tensors) -> list[Changes]:

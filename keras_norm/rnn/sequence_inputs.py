@@ -1,0 +1,124 @@
+"""Prepare the inputs of a loop over time, for both paths: time first, masks drawn, rows aligned."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from keras import ops
+
+from keras_norm.ops.global_statistics import BatchStatistics
+from keras_norm.ops.leading_padding import count_leading_padding, roll_sequences
+from keras_norm.ops.moments import statistics_dtype
+from keras_norm.rnn.cell import NormCell
+from keras_norm.rnn.core.recurrence import Tree
+from keras_norm.rnn.random_masks import Masks
+from keras_norm.typing import Tensor, Tensors
+
+# Batch statistics by slot, of each timestep.
+Statistics: TypeAlias = dict[str, BatchStatistics]
+# The outputs at every timestep or None, the last states, the batch statistics.
+Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
+
+
+class SequenceInputs(NamedTuple):
+    """The inputs of a loop over time, in its dtype: float32 or wider, whatever the dtype policy.
+
+    Args:
+        x: (time, batch, features).
+        states: initial states, each (batch, units). With resets, the states after a reset follow.
+        per_step: what the step of each timestep reads: "unmasked" and "resets", bool
+            (time, batch, 1), if given; in training "changes", bool (time, batch, units) of each
+            state with zoneout, and "step", arrays (time, batch, ...) by name.
+        dropout: dropout masks of x and of the first state, as in `Masks`.
+        steps: the timestep that each iteration has in its sequence, from `Slots.timesteps`.
+        dtype: dtype of the loop.
+    """
+
+    x: Tensor
+    states: Tensors
+    per_step: Tree
+    dropout: tuple[Tensors, Tensors]
+    steps: Tensor
+    dtype: str
+
+
+def time_first(run: Callable[..., Results]) -> Callable[..., Results]:
+    """Decorate a function that runs a cell on `SequenceInputs`, so that it takes a batch.
+
+    The decorated function has the arguments of `run_batch`, and then those of `run` by name.
+
+    If `Slots.needs_alignment` is True, sequences with a mask are aligned::
+
+        y = roll(run(roll(x, -n)), n)        n: masked timesteps before the first unmasked timestep
+
+    Each sequence then enters the loop with its first unmasked timestep first: iteration k of the
+    loop is timestep k of every sequence. The n masked timesteps come last in the loop. They change
+    no state, so the states and the outputs at unmasked timesteps do not depend on n. Rows with
+    resets are not aligned.
+    """
+
+    @functools.wraps(run)
+    def run_batch(
+        cell: NormCell,
+        sequences: Tensor,
+        states: Tensors,
+        mask: Tensor | None,
+        training: bool,
+        masks: Masks,
+        *,
+        resets: Tensor | None = None,
+        **options: Any,
+    ) -> Results:
+        """Run a cell on a batch of sequences.
+
+        Args:
+            cell: a built cell.
+            sequences: (batch, time, features), in the order of the loop.
+            states: initial states, each (batch, units). With `resets`, the states after a reset
+                follow.
+            mask: bool (batch, time), True at unmasked timesteps; or None.
+            training: whether to use batch statistics.
+            masks: the masks of `RandomMasks.draw_masks`.
+            resets: bool (batch, time), True at the first timestep of each sequence in a row; or
+                None.
+            **options: further arguments of `run`.
+        """
+        aligns = mask is not None and resets is None and cell.slots.needs_alignment(training)
+        if aligns:
+            n = count_leading_padding(mask)
+            sequences, mask = roll_sequences(sequences, -n), roll_sequences(mask, -n)
+        inputs = _prepare(cell, sequences, states, mask, masks, resets)
+        outputs, states, statistics = run(cell, inputs, training, **options)
+        if outputs is not None:
+            outputs = ops.swapaxes(outputs, 0, 1)
+            outputs = roll_sequences(outputs, n) if aligns else outputs
+        return outputs, states, statistics
+
+    return run_batch
+
+
+def _prepare(
+    cell: NormCell,
+    sequences: Tensor,
+    states: Tensors,
+    mask: Tensor | None,
+    masks: Masks,
+    resets: Tensor | None,
+) -> SequenceInputs:
+    dtype = statistics_dtype(cell.compute_dtype)
+    # Transpose the inputs, not the product of inputs and kernel: the product has more columns.
+    x = ops.cast(ops.swapaxes(sequences, 0, 1), dtype)
+    given = {"unmasked": mask, "resets": resets}
+    per_step: Tree = {
+        name: ops.expand_dims(ops.swapaxes(flags, 0, 1), -1)
+        for name, flags in given.items()
+        if flags is not None
+    }
+    if masks.changes:
+        per_step["changes"] = masks.changes
+    if masks.step:
+        per_step["step"] = {name: ops.cast(mask, dtype) for name, mask in masks.step.items()}
+    of_x, of_h = ([ops.cast(m, dtype) for m in of] for of in (masks.inputs, masks.recurrent))
+    states = [ops.cast(state, dtype) for state in states]
+    steps = cell.slots.timesteps(ops.shape(x)[0], mask, resets)
+    return SequenceInputs(x, states, per_step, (of_x, of_h), steps, dtype)
