@@ -172,11 +172,13 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             us = split_columns(z, [*self.groups()])
             xs: Tensors = [Zero()] * len(us)
         else:
-            u = u if weights.recurrent_bias is None else u + weights.recurrent_bias
             of_x, of_h = self.kernel_slots()
-            groups = zip(of_h, split_columns(u, [*of_h.values()]), strict=True)
-            us = [norm(slot, group) for slot, group in groups]
-            xs = split_columns(x, [*of_x.values()])
+            xs, widths = split_columns(x, [*of_x.values()]), [*of_h.values()]
+            bias, has_norm = weights.recurrent_bias, of_h.keys() & self.slots.templates
+            u = u if bias is None or has_norm else u + bias  # one addition for all groups
+            us = [norm(*group) for group in zip(of_h, split_columns(u, widths), strict=True)]
+            if bias is not None and has_norm:
+                us = [y + b for y, b in zip(us, split_columns(bias, widths), strict=True)]
         step = self.forward_step(xs, us, states, self.read_by_step(weights), self.activate, norm)
         check_step(type(self), step, states)
         return [*step.states]

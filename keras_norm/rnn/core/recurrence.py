@@ -30,9 +30,9 @@ WeightGradients: TypeAlias = dict[str, Tensor | tuple[Tensor, Tensor]]
 class Weights(NamedTuple):
     """Weights that a cell uses in one timestep: kernel W, recurrent kernel U, and the biases.
 
-    `bias` is the bias of x W, and `recurrent_bias` the bias of h U. A bias is None if the cell does
-    not have it. `cell` has further tensors by name: weights of the cell, and the masks of this
-    timestep.
+    `bias` is added to the normalized x W, and `recurrent_bias` to the normalized h U. A bias is
+    None if the cell does not have it. `cell` has further tensors by name: weights of the cell, and
+    the masks of this timestep.
     """
 
     kernel: Tensor

@@ -55,6 +55,44 @@ def test_a_cell_that_multiplies_a_norm_equals_keras_rnn():
     kinds.assert_close(layer(x), expected)
 
 
+class TwoBiasesCell(NormSimpleRNNCell):
+    """h = tanh(kernel_norm(W x) + bias + recurrent_norm(U h) + recurrent_bias)."""
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.recurrent_bias = self.add_weight((self.units,), "zeros", name="recurrent_bias")
+
+    def step_weights(self):
+        return super().step_weights()._replace(recurrent_bias=self.recurrent_bias)
+
+    @staticmethod
+    def forward_step(*args):
+        return NormSimpleRNNCell.forward_step(*args)
+
+    @staticmethod
+    def backward_step(*args):
+        return NormSimpleRNNCell.backward_step(*args)
+
+
+class TwoBiasesRNN(NormSimpleRNN):
+    cell_class = TwoBiasesCell
+
+
+@pytest.mark.parametrize("norm", NORMS.values(), ids=NORMS)
+def test_both_biases_are_added_after_the_norms_on_both_paths(norm):
+    layer = build(TwoBiasesRNN, norm)
+    assert kinds.recurrence(layer) is not None
+    one_bias = build(NormSimpleRNN, norm, compiled=False)
+    for name, variable in kinds.variables(one_bias.cell).items():
+        variable.assign(kinds.variables(layer.cell)[name])
+    one_bias.cell.bias.assign_add(layer.cell.recurrent_bias)
+    x, states = sequences(SIMPLE_RNN)
+    expected = one_bias(x, initial_state=states, mask=MASK)
+    for compiled in (True, False):
+        layer.compiled = compiled
+        kinds.assert_close(layer(x, initial_state=states, mask=MASK), expected)
+
+
 class StateNormCell(NormLSTMCell):
     """An LSTM cell whose only norm is inside the step."""
 
