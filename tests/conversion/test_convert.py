@@ -144,11 +144,6 @@ def test_the_static_length_is_the_number_of_timesteps_with_statistics():
     assert [layer.max_timesteps for layer in layers] == [7, 7]
 
 
-def frozen_parts(model):
-    """List the frozen layers: the config of a model has `trainable` only of its outer layers."""
-    return [path for path, layer in named_layers(model) if not layer.trainable]
-
-
 @pytest.mark.parametrize("norm", [None, "layer"])
 def test_frozen_cells_and_directions_stay_frozen(norm):
     both = keras.layers.Bidirectional(

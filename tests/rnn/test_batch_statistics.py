@@ -216,15 +216,6 @@ def test_inference_uses_the_statistics_of_the_last_trained_timestep(kind, norm, 
     kinds.assert_close(kinds.statistics(layer), before, 0)
 
 
-def test_timesteps_beyond_max_timesteps_share_the_last_statistics():
-    layer, longer = (kinds.build(LSTM, TimestepBatchNormalization(n)) for n in (STEPS, 7))
-    kinds.randomize_statistics(layer)
-    for few, many in zip(layer.non_trainable_weights, longer.non_trainable_weights, strict=True):
-        many.assign(few.numpy()[np.minimum(np.arange(7), STEPS - 1)])
-    x = kinds.inputs(time=7)
-    kinds.assert_close(layer(x), longer(x), 1e-12)
-
-
 # keras.layers.RNN -------------------------------------------------------------------------------
 
 
