@@ -13,6 +13,7 @@ import numpy as np
 from keras_norm.export.compare.labels import Labels
 from keras_norm.export.compare.samples import Samples, read_samples
 from keras_norm.export.input_names import TensorSpec
+from keras_norm.recalibration.batches import is_endless
 from keras_norm.typing import Array, Arrays, Nest
 from keras_norm_verify.files import require_arrays
 from keras_norm_verify.printable import printable
@@ -96,9 +97,7 @@ class Data:
                 raise ValueError(
                     f"The labels of a {name} are the y of its batches (x, y). Do not give labels=."
                 )
-            is_keras = isinstance(data, keras.utils.PyDataset)
-            # -1 is tf.data.INFINITE_CARDINALITY
-            if data.num_batches is None if is_keras else data.cardinality() == -1:
+            if is_endless(data):
                 raise ValueError(f"The {name} is infinite. Limit it, for example by take(n).")
         elif isinstance(labels, str | os.PathLike):
             raise ValueError(

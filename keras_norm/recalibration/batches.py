@@ -28,7 +28,7 @@ def require_batches(steps: int | None, batch_size: int | None, data: Nest | Iter
             f"{BATCH}. Received: batch_size={batch_size!r}."
         )
     if steps is None:
-        if _is_endless(data):
+        if is_endless(data):
             raise ValueError(
                 "The data never end. Received: steps=None. Give the number of batches as steps."
             )
@@ -39,7 +39,8 @@ def require_batches(steps: int | None, batch_size: int | None, data: Nest | Iter
         )
 
 
-def _is_endless(data: Nest | Iterable[Nest]) -> bool:
+def is_endless(data: Nest | Iterable[Nest]) -> bool:
+    """Return whether data are a dataset that never ends."""
     if isinstance(data, keras.utils.PyDataset):
         return data.num_batches is None
     # `cardinality` is a method of tf.data.Dataset. It returns -1 for an endless dataset.
