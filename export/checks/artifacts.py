@@ -14,7 +14,7 @@ from keras_norm.export.errors import RunnerError, StreamingError
 from keras_norm.export.formats.artifact_format import Source
 from keras_norm.export.formats.format_registry import FORMATS
 from keras_norm.export.model.single_step import Step
-from keras_norm.export.runtimes.runner import Run, Runner
+from keras_norm.export.runtimes.runner import Run, Runner, name_and_inputs
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.signature import STEP, input_specs
 from keras_norm.typing import Arrays, TensorLike
@@ -89,10 +89,7 @@ class FunctionRunner(Runner):
     path = None
 
     def __init__(self, function: Run) -> None:
-        self.name = str(getattr(function, "name", None) or getattr(function, "__name__", ""))
-        self.name = self.name or type(function).__name__
-        inputs = getattr(function, "inputs", None)
-        self.inputs = dict(inputs) if isinstance(inputs, Mapping) else {}
+        self.name, self.inputs = name_and_inputs(function)
         self._function = function
 
     def __call__(self, inputs: Mapping[str, TensorLike]) -> Arrays:

@@ -17,6 +17,7 @@ from keras_norm.export.model.tensorflow_process import (
     RemoteFunction,
     load_trained,
 )
+from keras_norm.export.runtimes.runner import name_and_inputs
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Nest
 
@@ -63,13 +64,7 @@ class PortableValues:
 
     def _function(self, function: Callable[..., object]) -> RemoteFunction:
         self.functions.append(function)
-        name = getattr(function, "name", None) or getattr(function, "__name__", "")
-        inputs = getattr(function, "inputs", None)
-        return RemoteFunction(
-            len(self.functions) - 1,
-            str(name or type(function).__name__),
-            dict(inputs) if isinstance(inputs, Mapping) else None,
-        )
+        return RemoteFunction(len(self.functions) - 1, *name_and_inputs(function))
 
     def _dataset(self, dataset: Any) -> Dataset:
         is_keras = isinstance(dataset, keras.utils.PyDataset)

@@ -56,10 +56,10 @@ class RemoteFunction:
     Args:
         number: the function's number in the parent process.
         name: the function's name in reports.
-        inputs: the attribute `inputs` of the function, or None.
+        inputs: the input specs of the function by name, if they are known.
     """
 
-    def __init__(self, number: int, name: str, inputs: Mapping[str, TensorSpec] | None) -> None:
+    def __init__(self, number: int, name: str, inputs: Mapping[str, TensorSpec]) -> None:
         self.number, self.name, self.inputs = number, name, inputs
 
     def __call__(self, *args: object) -> Any:

@@ -97,3 +97,10 @@ def convert_inputs(
         inputs = with_file_names(inputs, specs)
     signature.require_names(inputs, list(specs), who)
     return {name: convert_input(inputs[name], spec) for name, spec in specs.items()}
+
+
+def name_and_inputs(function: Callable[..., object]) -> tuple[str, dict[str, TensorSpec]]:
+    """Return the name of a user's function, and the specs in its attribute `inputs`, if any."""
+    name = getattr(function, "name", None) or getattr(function, "__name__", "")
+    inputs = getattr(function, "inputs", None)
+    return str(name or type(function).__name__), dict(inputs) if isinstance(inputs, Mapping) else {}
