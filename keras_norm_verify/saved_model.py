@@ -71,10 +71,7 @@ def load_saved_model(path: pathlib.Path) -> RunSignature:
     saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
     for graph in saved.meta_graphs:
         if ops := find_unsafe_ops(graph):
-            raise GoldenCasesError(
-                f"{path} may access files, the Python process or other machines, so it is not run: "
-                f"{describe_unsafe_ops(ops)}"
-            )
+            raise GoldenCasesError(f"{path} is not run, because {describe_unsafe_ops(ops)}")
     loaded = tf.saved_model.load(str(path))
 
     def run(signature: str, inputs: Arrays) -> Arrays:

@@ -76,12 +76,13 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
 
 
 def describe_unsafe_ops(ops: Mapping[str, Iterable[str]]) -> str:
-    """Describe operations and their nodes: "WriteFile in a/WriteFile, b/WriteFile".
+    """Say why a file is not run: "its operations may access ...: WriteFile in a/WriteFile".
 
     Args:
-        ops: operation -> names of its nodes.
+        ops: unsafe operation -> names of its nodes.
     """
-    return "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
+    found = "; ".join(f"{op} in {', '.join(nodes)}" for op, nodes in ops.items())
+    return f"its operations may access files, the Python process or other machines: {found}"
 
 
 def _is_outside(path: str) -> bool:

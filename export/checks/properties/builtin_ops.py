@@ -30,10 +30,8 @@ class BuiltInOps(Property):
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:  # noqa: D102
         if subject.unsafe_ops:
-            return self.failed(
-                "the file was not run, because its operations may access files, the Python process "
-                f"or other machines: {describe_unsafe_ops(subject.unsafe_ops)}"
-            )
+            reason = describe_unsafe_ops(subject.unsafe_ops)
+            return self.failed(f"the file was not run, because {reason}")
         path = subject.run.path
         if path is None:
             return self.not_applicable("a function has no file")

@@ -169,9 +169,8 @@ def _refuse_unservable(folder: pathlib.Path) -> None:
     file = SavedModelFile(folder)
     if ops := file.unsafe_ops:
         raise UnsupportedOpError(
-            "the model has operations that may access files, the Python process or other machines, "
-            f"so `check` and `verify` would not run its file: {describe_unsafe_ops(ops)}. Replace "
-            "the layer by a layer that only computes",
+            "`check` and `verify` would not run the file of the model, because "
+            f"{describe_unsafe_ops(ops)}. Replace the layer by a layer that only computes",
             ops,
         )
     if ops := file.unservable_ops:

@@ -165,9 +165,8 @@ def refuse_unsafe(file: SavedModelFile) -> None:
     """Raise UnsafeOpError for a SavedModel that may access anything outside its folder."""
     if ops := file.unsafe_ops:
         raise UnsafeOpError(
-            f"{file.path} may access files, the Python process or other machines, so it is not "
-            f"run: {describe_unsafe_ops(ops)}. Run it only if you trust its origin: "
-            "tf.saved_model.load(path)",
+            f"{file.path} is not run, because {describe_unsafe_ops(ops)}. Run it only if you trust "
+            "its origin: tf.saved_model.load(path)",
             ops,
         )
 
