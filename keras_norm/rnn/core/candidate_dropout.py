@@ -12,6 +12,6 @@ def drop_candidate(g: Tensor, masks: CellWeights) -> Tensor:
 
     Args:
         g: (batch, units).
-        masks: what the step reads by name.
+        masks: weights, options and masks of the step by name.
     """
     return g * masks[CANDIDATE_MASK] if CANDIDATE_MASK in masks else g

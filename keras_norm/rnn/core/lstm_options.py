@@ -10,9 +10,8 @@ from keras_norm.typing import Tensor, Tensors
 CELL_CLIP = "cell_clip"  # the name of the bound among the options
 # Names of the peepholes (units,) of the gates i, f and o.
 INPUT, FORGET, OUTPUT = PEEPHOLES = ("input_peephole", "forget_peephole", "output_peephole")
-# Name of the kernel P (units, projection_units) of the projection m P.
-PROJECTION_KERNEL = "projection_kernel"
-PROJECTION_SLOT = "projection_norm"  # the slot of the norm of m P
+# Name of the matrix P (units, projection_units), and of the slot whose norm normalizes m P.
+PROJECTION_KERNEL, PROJECTION_SLOT = "projection_kernel", "projection_norm"
 
 
 def clip_state(c: Tensor, options: CellWeights) -> Tensor:

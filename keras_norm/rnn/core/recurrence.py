@@ -20,7 +20,7 @@ CANDIDATE = "candidate"  # tanh, `activation`
 ApplyNorm: TypeAlias = Callable[[str, Tensor], Tensor]
 # A function (pre-activations, kinds of the gates) -> activated gates.
 Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
-# What a step reads by name: the weights of a cell but its kernels and biases, and its options.
+# Weights of a cell other than kernels and biases, its options, and masks of a timestep, by name.
 CellWeights: TypeAlias = dict[str, Any]
 
 # Gradients of such weights by name: for each sample, or for a matrix W the pair (x, da) of a = x W.
