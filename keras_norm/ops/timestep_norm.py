@@ -86,17 +86,6 @@ class TimestepNorm:
         _, _, mean, v, _ = statistics
         return [mean, v]
 
-    def with_latest(self, moving: Tensors, latest: Tensors) -> Tensors:
-        """Return `moving` with mean and r of the last timestep that had enough sequences, if any.
-
-        Args:
-            moving: moving mean and r, and whether this timestep has enough sequences.
-            latest: mean and r of the last timestep that had enough, and above 0 if there is one.
-        """
-        *fallback, found = latest
-        both = zip(fallback, moving[:2], strict=True)
-        return [*(ops.where(found > 0, x, y) for x, y in both), moving[2]]
-
     def update_latest(self, latest: Tensors, statistics: Tensors) -> Tensors:
         """Return `latest` after a timestep with these statistics."""
         mean, r, _, _, share = statistics
@@ -141,8 +130,21 @@ class TimestepNorm:
 
 
 def first_latest(width: int, dtype: str) -> Tensors:
-    """Return the `latest` of `TimestepNorm` before the first timestep."""
+    """Return the `latest` of `with_latest` before the first timestep."""
     return [ops.zeros((1, n), dtype) for n in (width, width, 1)]
+
+
+def with_latest(moving: Tensors, latest: Tensors) -> Tensors:
+    """Return `moving` with the statistics of the last timestep that had enough sequences, if any.
+
+    Args:
+        moving: two moving statistics, and whether this timestep has enough sequences.
+        latest: the two statistics of the last timestep that had enough, and above 0 if there is
+            one.
+    """
+    *statistics, found = latest
+    both = zip(statistics, moving[:2], strict=True)
+    return [*(ops.where(found > 0, x, y) for x, y in both), moving[2]]
 
 
 def _count(a: Tensor, unmasked: Tensor | None) -> Tensor:

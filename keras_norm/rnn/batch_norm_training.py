@@ -14,7 +14,7 @@ from keras_norm.ops.enough_sequences import (
 )
 from keras_norm.ops.moments import Moments
 from keras_norm.ops.replicas import all_reduce
-from keras_norm.ops.timestep_norm import first_latest
+from keras_norm.ops.timestep_norm import first_latest, with_latest
 from keras_norm.typing import Tensor, Tensors
 
 
@@ -81,19 +81,16 @@ class BatchNormTraining(NamedTuple):
         moving = now[0], now[1]
         if not latest:
             return *self._normalize(x, unmasked, moving, None), []
+        mean, variance, enough = with_latest(now, latest)
         after: Tensors = []
 
         def replace(m: Moments) -> Moments:
-            found = latest[2] > 0
-            mean, variance = (
-                ops.where(found, s, row) for s, row in zip(latest[:2], moving, strict=True)
-            )
-            used = replace_moments(m, now[2], mean, variance)
+            used = replace_moments(m, enough, mean, variance)
             after.extend((used.mean, used.variance))
             return used
 
         y, batch = self._normalize(x, unmasked, moving, replace)
-        return y, batch, [*after, ops.maximum(latest[2], ops.cast(now[2], latest[2].dtype))]
+        return y, batch, [*after, ops.maximum(latest[2], ops.cast(enough, latest[2].dtype))]
 
     def _normalize(
         self,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from keras_norm.ops.timestep_norm import with_latest
 from keras_norm.rnn.core.recurrence import FusedNorm, Recurrence, Tree
 from keras_norm.typing import Tensor, Tensors
 
@@ -58,7 +59,7 @@ class StepNorms:
                     return y
                 latest = self.carried.get(name)
                 if latest is not None:
-                    moving = norm.with_latest(moving, latest)
+                    moving = with_latest(moving, latest)
                 statistics = norm.statistics(a, self.unmasked, moving)
                 if not isinstance(statistics, list):
                     raise TypeError(WRONG_STATISTICS.format(type(norm).__name__, type(statistics)))
