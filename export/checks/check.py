@@ -244,7 +244,9 @@ def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> 
         outputs=outputs,
         data=measured,
     )
-    subject.record(size=sum(weight.nbytes for weight in plan.model.get_weights()))
+    subject.record()
+    size = sum(weight.nbytes for weight in plan.model.get_weights())
+    subject.cost = subject.cost and dataclasses.replace(subject.cost, size=size)
     result = _test(subject, judge, measured)
     if subject.error is not None:
         raise ValueError(f"The Keras model cannot run: {subject.error}")

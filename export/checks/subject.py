@@ -95,13 +95,10 @@ class Subject:
             rtol = TOLERANCES[coarsest([self.source.precision, precision])]
         self.on_data.add(batch, actual, rtol, source)
 
-    def record(self, size: int | None = None) -> None:
+    def record(self) -> None:
         """Run the other test inputs, store the outputs, and measure size, latency and operations.
 
         An error of the runner is stored in `error`.
-
-        Args:
-            size: size in bytes of a model without a file.
         """
         if self.runner is None:
             return
@@ -109,7 +106,7 @@ class Subject:
             expected = self.plan.expected
             for case in expected.all_cases[len(self.outputs) :]:
                 self.outputs += (self.run(case.inputs),)
-            self.cost = measure_cost(self.run, self.plan.samples, expected.batch, size)
+            self.cost = measure_cost(self.run, self.plan.samples, expected.batch)
         # Catch every error, because a runner may raise any error. The artifact's result shows the
         # error.
         except Exception as error:
@@ -168,14 +165,13 @@ def run_all_data(
     return measured
 
 
-def measure_cost(run: Runner, samples: Samples, batch: int, size: int | None = None) -> Cost:
+def measure_cost(run: Runner, samples: Samples, batch: int) -> Cost:
     """Measure a runner's size and operations, and time some calls.
 
     Args:
         run: the runner.
         samples: real data.
         batch: the largest batch size to time.
-        size: size in bytes of a model without a file.
     """
     sizes = sorted({samples.batch or 1, batch})
     # A single-step file with a static batch size runs no other batch size. If the batch size is
@@ -184,7 +180,7 @@ def measure_cost(run: Runner, samples: Samples, batch: int, size: int | None = N
         sizes = [run.batch]
     ops = sorted(((op, len(nodes)) for op, nodes in run.ops().items()), key=lambda x: (-x[1], x[0]))
     return Cost(
-        size=size if run.path is None else file_size(run.path),
+        size=None if run.path is None else file_size(run.path),
         latency=tuple((n, measure_milliseconds(run, samples.case(range(n)).inputs)) for n in sizes),
         ops=tuple(ops),
         arena=run.arena,
