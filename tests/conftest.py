@@ -36,6 +36,7 @@ OPTIMIZED = (
 # Modules that do not compile recurrences.
 WITHOUT_XLA = (
     "tests.conversion",
+    "tests.distributed.test_moving_statistics",
     "tests.experiments",
     "tests.recalibration",
     "tests.test_existing_files",
@@ -162,7 +163,7 @@ def unoptimized_graphs(request):
 
 @pytest.fixture(scope="module", autouse=True)
 def uncompiled_loops(request):
-    """Run recurrences without XLA in the tests of studies, conversions and recalibration.
+    """Run recurrences without XLA in the tests of studies, conversions and statistics.
 
     The tests of recurrences choose for themselves. The tests of `check` use XLA, because `check`
     would report an error of the substitute as a finding, and the test would pass.

@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pytest
 
 import keras_norm
 from tests.distributed import loops
@@ -58,7 +59,14 @@ def build(name: str) -> keras.Model:
 
 
 def train(place: Place, x: np.ndarray, y: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
-    """Train all models in a group of processes or on logical devices, or on one device."""
+    """Train all models in a group of processes or on logical devices, or on one device.
+
+    A TensorFlow process compiles no recurrence, because that would take most of its time.
+    """
+    if place.strategy:
+        from tests import without_xla
+
+        without_xla.trace(pytest.MonkeyPatch())
     x, y = x.astype("float32"), y.astype("float32")
     found: dict[str, Any] = {}
     in_recurrence = ("synchronized lstm", "synchronized gru")  # not possible on TensorFlow
