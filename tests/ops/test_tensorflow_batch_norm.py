@@ -103,23 +103,6 @@ def test_second_derivatives_equal_those_of_the_composed_operations(feature_axes)
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
 
 
-@every_axes
-def test_sizes_may_be_dynamic(feature_axes):
-    run = tf.function(
-        lambda x: normalize_batch(x, None, None, EPSILON, feature_axes),
-        input_signature=[tf.TensorSpec((None, None, 5))],
-        autograph=False,
-    )
-    for shape in [(6, 4, 5), (3, 7, 5), (0, 4, 5)]:
-        x = draw(shape)
-        y, mean, _, count = run(x)
-        assert y.shape == shape
-        assert mean.shape == ((1, 1, 5) if feature_axes == 1 else (1, shape[1], 5))
-        if shape[0]:
-            np.testing.assert_allclose(y, composed(x, None, None, feature_axes), **CLOSE)
-        assert float(tf.squeeze(count)) == np.prod(shape[:-feature_axes])
-
-
 @pytest.mark.parametrize("value", [0.0, 0.1, 12345.678, 1e7])
 def test_a_constant_feature_gives_beta(value):
     y, *_ = normalize_batch(np.full((64, 5), value, "float32"), None, tf.ones(5), 1e-5)
