@@ -30,9 +30,9 @@ def layer_norm_lstm(epsilon=1e-5, **options):
     return keras_norm.LayerNormLSTM(UNITS, epsilon=epsilon, **options)
 
 
-def projected_lstm():
+def projected_lstm(size=UNITS - 1):
     """Create the LSTM of PyTorch with `proj_size`."""
-    return keras_norm.NormLSTM(UNITS, projection_units=UNITS - 1, return_sequences=True)
+    return keras_norm.NormLSTM(UNITS, projection_units=size, return_sequences=True)
 
 
 addons_lstm = functools.partial(layer_norm_lstm, 1e-3)

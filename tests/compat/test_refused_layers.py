@@ -12,6 +12,7 @@ from tests.compat.layers import (
     dreamer_gru,
     kiros_layer,
     layer_norm_lstm,
+    projected_lstm,
 )
 from tests.compat.recorded import LOADERS, UNITS, Case, built, read, refusal, rows
 
@@ -67,6 +68,7 @@ OTHER_EQUATIONS = {
         ("lstm_bidirectional", LSTM(UNITS), "inside keras.layers.Bidirectional."),
         ("gru", [GRU(UNITS), GRU(UNITS)], "entries: weight_ih_l1"),
         ("gru", Bidirectional(GRU(UNITS)), "weight_ih_l0_reverse"),
+        ("lstm_projection", projected_lstm(2), "'weight_hr_l0' is the projection of nn.LSTM(proj"),
         ("lstm_cell", [LSTM(UNITS), LSTM(UNITS)], "weight_ih_l1"),
         ("lstm", GRU(UNITS), "has the shape (16, 4), as in nn.LSTM. Received GRU"),
         ("rnn", LSTM(UNITS), "Create the layer as SimpleRNN(units)."),

@@ -37,12 +37,13 @@ def test_the_weights_are_the_initial_states_and_have_the_sum_of_their_gradients(
     assert np.abs(sums).min() > 0
 
 
-def test_new_weights_are_zeros_behind_the_bias():
-    layer = LSTM.layer(UNITS, norm=NORM, learn_initial_state=True)
+def test_new_weights_are_zeros_behind_the_bias_and_states_have_the_dtype_of_the_cell():
+    layer = LSTM.layer(UNITS, norm=NORM, learn_initial_state=True, dtype="mixed_bfloat16")
     layer.build((None, None, FEATURES))
     names = [weight.name for weight in layer.weights[:5]]
     assert names == ["kernel", "recurrent_kernel", "bias", "initial_state_0", "initial_state_1"]
     assert not np.any(layer.get_weights()[3:5])
+    assert {state.dtype.name for state in layer.cell.get_initial_state(2)} == {"bfloat16"}
     assert layer.learn_initial_state
     assert not LSTM.layer(UNITS).learn_initial_state
 
