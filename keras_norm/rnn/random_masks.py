@@ -18,7 +18,8 @@ class Masks(NamedTuple):
             for each gate.
         recurrent: dropout masks of the first state (batch, units): none, one, or one for each gate.
         changes: which units change, bool (time, batch, units), of each state with zoneout.
-        step: masks (time, batch, ...) by the names that `forward_step` reads.
+        step: masks (time, batch, ...) by the names that `forward_step` reads, in the dtype of the
+            loop.
     """
 
     inputs: Tensors

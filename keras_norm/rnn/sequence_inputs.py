@@ -117,7 +117,7 @@ def _prepare(
     if masks.changes:
         per_step["changes"] = masks.changes
     if masks.step:
-        per_step["step"] = {name: ops.cast(mask, dtype) for name, mask in masks.step.items()}
+        per_step["step"] = masks.step
     of_x, of_h = ([ops.cast(m, dtype) for m in of] for of in (masks.inputs, masks.recurrent))
     states = [ops.cast(state, dtype) for state in states]
     steps = cell.slots.timesteps(ops.shape(x)[0], mask, resets)

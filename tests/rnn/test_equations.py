@@ -33,12 +33,14 @@ from tests.rnn.kinds import (
 NORM = LayerNormalization()
 RMS = RMSNormalization()
 GATES = dict.fromkeys(("input_norm", "cell_norm", "output_norm"), NORM)
+ONE_WITHOUT_GAMMA = {**GATES, "forget_norm": LayerNormalization(scale=False)}
 
 # Options of a layer, and the options of the oracle's step.
 VARIANTS = {
     "LSTM, no bias": (LSTM, NORM, {"use_bias": False}, {}),
     "LSTM, joint, some": (LSTM, GATES, {"norm_form": "joint"}, {}),
     "LSTM, joint, no bias": (LSTM, NORM, {"norm_form": "joint", "use_bias": False}, {}),
+    "LSTM, joint, some gammas": (LSTM, ONE_WITHOUT_GAMMA, {"norm_form": "joint"}, {}),
     "GRU, joint, RMS": (GRU, RMS, {"norm_form": "joint"}, {}),
     "LSTM, joint, mixed": (LSTM, {**GATES, "cell_norm": RMS}, {"norm_form": "joint"}, {}),
     "LSTM, carry": (LSTM, NORM, {"normalize_carry": True}, {"normalize_carry": True}),

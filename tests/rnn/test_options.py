@@ -144,6 +144,12 @@ def test_a_cell_in_keras_rnn_has_the_outputs_of_the_layer(masks):
     assert (0 < kept < 1) == ("zoneout" in masks)
 
 
+def test_a_cell_draws_masks_in_its_compute_dtype():
+    cell = keras_norm.NormGRUCell(UNITS, candidate_dropout=0.3, zoneout=0.2, dtype="mixed_float16")
+    h = tf.zeros((BATCH, UNITS), "float16")
+    assert cell(kinds.cast(kinds.inputs()[:, 0], "float16"), [h], training=True)[0].dtype == h.dtype
+
+
 OF_THE_CELLS = {SIMPLE_RNN: {"zoneout": 0.2}, GRU: {"zoneout": 0.2, "candidate_dropout": 0.3}}
 OF_THE_CELLS[LSTM] = {**OF_THE_CELLS[GRU], "cell_zoneout": 0.6, "peepholes": True}
 OF_THE_CELLS[LSTM] |= {"cell_clip": 0.6, "projection_units": 3}
