@@ -43,7 +43,7 @@ def test_the_first_page_has_at_most_300_words() -> None:
     assert len(text_of(DOCS / "index.md").split()) <= 300
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", [*PAGES, *DOCS.glob("experiments/*.md")], ids=name)
 def test_tables_have_at_most_six_columns(page: pathlib.Path) -> None:
     rows = [line for line in text_of(page).splitlines() if line.startswith("|")]
     assert all(row.replace(r"\|", "").count("|") <= 7 for row in rows)

@@ -41,12 +41,6 @@ def test_every_page_of_a_study_belongs_to_a_study():
     assert {path.stem for path in FOLDER.glob("*.md")} == {"index", "method", *experiments.STUDIES}
 
 
-def test_tables_have_at_most_six_columns():
-    for page in FOLDER.glob("*.md"):
-        for line in page.read_text(encoding="utf-8").splitlines():
-            assert not line.startswith("|") or line.count("|") <= 7, (page.name, line)
-
-
 def test_every_claim_has_questions_and_open_questions_name_the_missing_runs(found):
     verdicts = [verdict for page in found.values() for verdict in page.verdicts]
     assert {verdict.question.claim for verdict in verdicts} == set(CLAIMS)
