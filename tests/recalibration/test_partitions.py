@@ -106,9 +106,10 @@ def test_statistics_do_not_depend_on_the_parts_and_batches(parallel, parts):
 
 
 def test_a_single_sequence_counts_in_inner_functional_models():
-    """A norm behind another one still needs two sequences."""
-    norms = [keras_norm.TimestepBatchNormalization(TIME, dtype="float64") for _ in range(2)]
-    model = model_of(keras.Sequential([keras.Sequential(norms[:1]), norms[1]]), shape=(TIME, 3))
+    """A norm behind another one still needs two sequences, also with a layer between both."""
+    first, last = (keras_norm.TimestepBatchNormalization(TIME, dtype="float64") for _ in range(2))
+    layers = [keras.Sequential([first]), keras.layers.Rescaling(2.0, dtype="float64"), last]
+    model = model_of(keras.Sequential(layers), shape=(TIME, 3))
     (found,) = collect_parts(model, [[np.arange(8), [8]]])
     first, behind = found.layers.values()
     np.testing.assert_array_equal(first.count, 9)

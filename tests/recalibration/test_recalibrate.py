@@ -157,6 +157,13 @@ def test_training_continues_from_the_recalibrated_variance_with_renorm(package):
     np.testing.assert_allclose(layer.moving_variance, before, rtol=0.01)
 
 
+def test_the_dropout_of_recurrent_layers_is_off():
+    layer, x = keras_norm.BatchNormalization(), RNG.normal(size=(32, 5, 4)).astype("float32")
+    rnn = keras.layers.SimpleRNN(3, dropout=0.5, recurrent_dropout=0.5, return_sequences=True)
+    keras_norm.recalibrate(model_of(rnn, layer, shape=(5, 4)), x)
+    assert_has_statistics_of(layer, np.asarray(rnn(x)), rtol=1e-4)
+
+
 def test_a_layer_after_a_renorm_layer_gets_the_statistics_of_inference():
     """The averages of the renorm layer are not trained yet, so renorm would change its output."""
     layer = keras_norm.BatchNormalization()
