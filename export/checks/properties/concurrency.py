@@ -22,12 +22,7 @@ class ConcurrentRunner(Protocol):
     def run_at_once(
         self, cases: Sequence[Arrays], threads: int, seconds: float
     ) -> tuple[int, Sequence[Arrays], Sequence[Arrays]]:
-        """Call the model from several threads at once, and return the range of the outputs.
-
-        Returns:
-            (number of calls, elementwise minimum of the outputs for each of `cases`, elementwise
-            maximum of the outputs for each of `cases`).
-        """
+        """Call the model from several threads at once; see `worker_protocol.Worker.run_at_once`."""
 
 
 class Concurrency(Property):
