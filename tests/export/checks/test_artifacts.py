@@ -1,3 +1,4 @@
+import functools
 import shutil
 
 import pytest
@@ -40,8 +41,8 @@ def test_a_function_has_its_own_name_in_the_report():
     def my_server(inputs):
         return inputs
 
-    (source,) = sources(my_server)
-    assert (source.name, source.path) == ("my_server", "")
+    found = sources([my_server, functools.partial(my_server)])
+    assert [(s.name, s.path) for s in found] == [("my_server", ""), ("partial", "")]
 
 
 def test_equal_names_get_a_number(saved_model):
