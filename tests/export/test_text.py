@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 import keras_norm_verify
-from keras_norm.export import check, compare_versions, export_saved_model, open_runner, packages
+from keras_norm.export import check, compare_versions, export_saved_model, packages
 from keras_norm.export.formats.saved_model.saved_model_runner import CApiRunner
 from keras_norm.export.formats.verification import judge_if_it_runs
 from tests.export import text_models
@@ -172,14 +172,6 @@ def test_long_empty_and_undecodable_texts_pass_through_the_c_api(tmp_path):
 def test_versions_of_a_model_of_texts_are_compared(classifier, saved):
     report = compare_versions(classifier, saved, text_models.texts())
     assert report.versions[0][1][0].changed == 0
-
-
-def test_a_runner_refuses_numbers_for_texts(saved):
-    with (
-        open_runner(saved) as run,
-        pytest.raises(ValueError, match=r"'review' takes texts: .*1\.0"),
-    ):
-        run({"review": np.ones(2)})
 
 
 def test_a_layer_without_unknown_words_gets_known_words(tmp_path):

@@ -53,17 +53,13 @@ def test_dtypes_are_converted_without_loss(in_keras, runner):
     ("change", "message"),
     [
         ({"file": np.ones((2, 3))}, "'file' takes int32. Received values of float64"),
-        ({"file": np.full((2, 3), 2**40)}, "'file' takes int32. Received values of int64"),
-        ({"file": [[1, 2], [3]]}, "Input 'file' takes an array of numbers. Received a list"),
-        ({"file": np.array([["a"]])}, "'file' takes int32. Received values of <U1"),
         (
             {"features_of_it": np.ones((2, 3, 4))},
             r"shape \(any, any, 3\). Received shape \(2, 3, 4\)",
         ),
-        ({"file": np.ones(2, "int32")}, r"of shape \(any, any\). Received shape \(2,\)"),
         ({"other": np.ones(2)}, "takes the inputs features_of_it, file; received .*other"),
     ],
-    ids=["float", "too large", "ragged", "text", "features", "rank", "name"],
+    ids=["dtype", "shape", "name"],
 )
 def test_wrong_inputs_are_refused(in_keras, runners, kind, change, message):
     run = in_keras if kind == "keras" else runners[kind]
