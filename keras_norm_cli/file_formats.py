@@ -10,7 +10,7 @@ REGISTRY = "keras_norm.export.formats.format_registry"
 
 
 class FileFormat(NamedTuple):
-    """The properties of `keras_norm.export.formats.artifact_format.Format` for `keras-norm export`.
+    """The file name and the options of an export format, for `keras-norm export`.
 
     Attributes:
         file_name: name of an exported file in the folder of `keras-norm export`.

@@ -12,7 +12,7 @@ CLEANUP = 5.0  # seconds that cleanup in an exception handler may take before it
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """End a `with` block by KeyboardInterrupt at SIGINT or SIGTERM, after its cleanup code.
+    """Raise KeyboardInterrupt in a `with` block at SIGINT or SIGTERM, again until the block ends.
 
     Keras swallows every exception when it computes a shape or tries to build a layer. So the
     KeyboardInterrupt is raised again every RAISE_AGAIN seconds until the block ends. An exception

@@ -171,7 +171,7 @@ def _require_writable(target: pathlib.Path, overwrite: bool, is_folder: bool) ->
 
 
 def _require_replaceable(other: pathlib.Path | None, overwrite: bool) -> None:
-    """Raise FileExistsError for a second file that the exporter may not replace."""
+    """Raise FileExistsError if `other` is a folder, or exists and `overwrite` is False."""
     if other is None or not (other.exists() or other.is_symlink()):
         return
     if other.is_dir():

@@ -18,7 +18,7 @@ IsRight = Callable[[str, Sequence[Array]], bool | None]
 def find_first_layer(
     model: keras.Model, inputs: Tensors, is_right: IsRight, prefix: str = ""
 ) -> str | None:
-    """Return the path of the first layer of a model whose outputs are wrong, or None.
+    """Return the path of the first layer whose outputs `is_right` rejects, or None.
 
     All layers before a right layer are right too. The search includes the layers of nested models.
     Integers and constant outputs, such as zeros, are skipped: they may be right by chance.

@@ -107,7 +107,7 @@ class _LaterCall:
 
 
 def _custom_objects(model: keras.Model, path: pathlib.Path) -> dict[str, str]:
-    """Return the places of a saved model's custom classes and functions, by their registered names.
+    """Return the import path ("module:name") of a saved model's custom objects, by registered name.
 
     Raises ValueError if a class or function is in no module that another process can import.
     """

@@ -80,7 +80,7 @@ def _describe_tolerance(result: ArtifactResult) -> str:
     """Describe an artifact's tolerance: rtol and atol, or the limit of the RMS difference."""
     if result.by_rms:
         return (
-            f"root mean square of the differences up to {USEFUL:g} of an output's standard "
+            f"root mean square difference of at most {USEFUL:g} times the output's standard "
             "deviation over the samples, for files in 8 bits"
         )
     atol = f"{result.share:.2g} of the largest output" if result.atol is None else result.atol

@@ -25,9 +25,9 @@ def independent_norms(
     if not is_functional(model):
         return []
     learning = {id(norm) for norm in norms}
-    dependent: set[int] = set()  # ids of tensors behind a norm
-    behind: set[int] = set()  # ids of layers behind a norm
-    own: dict[int, list[keras.layers.Layer]] = {}  # independent norms by the id of their layer
+    dependent: set[int] = set()  # ids of tensors that depend on a norm of `norms`
+    behind: set[int] = set()  # ids of layers whose inputs depend on a norm of `norms`
+    own: dict[int, list[keras.layers.Layer]] = {}  # layer id -> independent norms in the layer
     for node in nodes_in_order(model):
         layer = node.operation
         inside = batch_norms(layer) if isinstance(layer, keras.layers.Layer) else ()

@@ -40,7 +40,7 @@ class LayerMoments:
 
     @property
     def moments(self) -> BatchStatistics:
-        """Return mean, variance and count."""
+        """Return the mean, the variance and the count of the layer's inputs."""
         return BatchStatistics(self.mean, self.variance, self.count)
 
     def merge(self, other: "LayerMoments") -> "LayerMoments":

@@ -14,7 +14,7 @@ from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.moments import moments, statistics_dtype
 from keras_norm.typing import Tensor
 
-# Numbers of the first calls of all norms.
+# Counter for `first_call`: it records the order in which the norms are called first.
 CALLS = itertools.count()
 
 

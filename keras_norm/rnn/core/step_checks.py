@@ -94,9 +94,9 @@ def check_gradients(
     found = {part: len(getattr(step, part)) for part in expected}
     if found != expected:
         raise ValueError(
-            f"{name} must return a gradient for each group of columns and for each state. "
-            f"Received: {found} gradients. Return {expected}, with None for a state of zero "
-            "gradient."
+            f"{name} must return a gradient for each group of columns of x W (list x) and of h U "
+            f"(list u), and for each state. Received: {found} gradients. Return {expected}, with "
+            "None for a state of zero gradient."
         )
     if step.weights.keys() != weights.keys():
         raise ValueError(

@@ -177,5 +177,5 @@ def _differentiable_gradients(
 
 
 def _structure(nest: Nest) -> Nest:
-    """Return a nest without its tensors."""
+    """Return the structure of a nest: the same nest with None in place of each tensor."""
     return tree.map_structure(lambda _: None, nest)
