@@ -58,9 +58,9 @@ def keep_dimensions(content: bytes) -> bytes:
 
     TensorFlow's converter sets it only for an input with more than two axes. For a matrix it has no
     effect on the result. But without it LiteRT's XNNPACK copies the matrix first. LiteRT 2.3 can
-    omit this copy by mistake and then uses old numbers: after the first batch of another shape,
-    XNNPACK compares the new address of the copy with the old address of the matrix. If they happen
-    to be equal, it takes the copy for done.
+    omit this copy by mistake, and then computes with old numbers: after the first batch of another
+    shape, XNNPACK compares the new address of the copy with the old address of the matrix. If both
+    are equal, it assumes that no copy is needed.
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     kinds = operation_names(schema, model)
