@@ -32,10 +32,11 @@ def model():
 
 def test_files_and_their_steps_have_the_outputs_of_the_model(model, tmp_path):
     """Each exporter compares the outputs of the sequences and of the step with the model's."""
-    export_saved_model(model, tmp_path / "saved", step=True)
-    export_onnx(model, tmp_path / "m.onnx")
-    path = export_tflite(model, tmp_path / "m.tflite", step=True)
-    assert check(model, [path], INPUTS).passed
+    paths = []
+    for export, name in ((export_saved_model, "saved"), (export_tflite, "m.tflite")):
+        paths.append(export(model, tmp_path / name, step=True))
+    paths.append(export_onnx(model, tmp_path / "m.onnx"))
+    assert check(model, paths, INPUTS).passed
 
 
 def test_a_step_starts_anew_at_a_reset(model):
