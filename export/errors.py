@@ -5,7 +5,7 @@ import re
 from keras_norm.keras_internals import reason
 from keras_norm_verify.printable import MAX_PRINTED, printable
 
-# Matches the names of graph nodes in TensorFlow's error messages.
+# Regular expression of the graph-node names in TensorFlow's error messages, such as "[Op:MatMul]".
 NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")
 
 
@@ -51,7 +51,7 @@ class RunnerError(RuntimeError):
 
 
 class UnsafeOpError(RunnerError):
-    """Raised if a file is not run because its operations can access data outside the file.
+    """Raised for a file that is not run: its operations can access data outside the file.
 
     Args:
         message: names the file and the operations.

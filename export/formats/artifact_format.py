@@ -21,7 +21,7 @@ Ops = Mapping[str, list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class ConstantDifference:
-    """Difference between a constant of a quantized file and of a new export of the Keras model.
+    """Difference of a constant, such as a kernel, between a quantized file and a new export.
 
     Attributes:
         name: name of the constant in the file.
@@ -116,11 +116,11 @@ class Format:
     require_replaceable: Callable[[pathlib.Path, int | None], None] = lambda path, version: None
 
     def is_single_step(self, path: pathlib.Path) -> bool:
-        """Return whether a file has the step signature only."""
+        """Return whether a file's only signature is `step`, which runs one timestep in each call."""
         return [*self.signatures(path)] == [STEP]
 
     def find_sources(self, path: pathlib.Path, name: str) -> tuple[Source, ...]:
-        """Return the artifact with each runtime that can run it.
+        """Return one `Source` of the artifact for each runtime that can run it.
 
         Args:
             path: the artifact.
@@ -138,10 +138,10 @@ class Format:
 def sources_in_runtime(
     runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
 ) -> tuple[Source, ...]:
-    """Return an artifact's only `Source` in a runtime, in a tuple.
+    """Return a tuple with one `Source`; return () if the optional runtime is not installed.
 
-    `extra` installs an optional runtime; it is "" for a required runtime. The tuple is empty if
-    the packages of an optional runtime are not installed.
+    The `Source` is the artifact in the runtime of `runner`. `extra` is the pip extra of an optional
+    runtime, and "" for a required runtime.
     """
     if extra and not is_installed(extra):
         return ()

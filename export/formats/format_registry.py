@@ -8,7 +8,7 @@ from keras_norm.export.formats.saved_model.saved_model_format import SAVED_MODEL
 from keras_norm.export.formats.tflite.tflite_format import TFLITE
 from keras_norm_verify.runtimes import RUNTIMES, name_of_format
 
-# Format name -> format.
+# All registered formats by name, such as "tflite".
 FORMATS: dict[str, Format] = {known.name: known for known in (SAVED_MODEL, TFLITE, ONNX)}
 
 
@@ -33,7 +33,7 @@ def format_of(path: pathlib.Path) -> Format | None:
 
 
 def format_named(name: str) -> Format:
-    """Find a format by name.
+    """Return the registered format of a name; raise ValueError for an unknown name.
 
     Args:
         name: name of the format, such as "tflite".

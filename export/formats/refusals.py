@@ -107,7 +107,7 @@ def refuse_half_precision(model: keras.Model, runtime: str, advice: str = "") ->
 
 
 def name_layers(model: keras.Model, nodes: Iterable[str]) -> str:
-    """Name the layers of a model that the nodes of its graph belong to, for a message."""
+    """Name the layers that created the given graph nodes, such as 'layer "lstm" (LSTM)'."""
     classes = {layer.name: type(layer).__name__ for _, layer in named_layers(model)}
     layers = dict.fromkeys(_layer_of_node(node, classes) for node in nodes)
     known = [f'layer "{name}" ({classes[name]})' for name in layers if name is not None]
@@ -117,8 +117,8 @@ def name_layers(model: keras.Model, nodes: Iterable[str]) -> str:
 def _layer_of_node(node: str, classes: Container[str]) -> str | None:
     """Find the innermost layer in a node's name, such as "model_1/encoder_1/lstm_1/while"."""
     for scope in reversed(node.split("/")[:-1]):
-        # Keras opens a layer's scope twice, so TensorFlow adds a number to the name of the second
-        # scope.
+        # Keras opens the name scope of the layer "lstm" twice, and TensorFlow names the second
+        # scope "lstm_1". So try each name without its number first.
         for name in (re.sub(r"_\d+$", "", scope), scope):
             if name in classes:
                 return name

@@ -17,8 +17,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     """
     model = tf.saved_model.load(options["saved_model"], tags=["serve"])
     function = model.signatures["serving_default"]
-    # TensorFlow writes the names of the specs in lower case, but not the keys of the dict. tf2onnx
-    # names the inputs after the specs.
+    # tf2onnx names the inputs of the ONNX file after the specs. TensorFlow has changed the names of
+    # the specs to lower case, so replace these names by the keys of the dict.
     specs = {
         name: tf.TensorSpec(spec.shape, spec.dtype, name)
         for name, spec in function.structured_input_signature[1].items()
@@ -28,7 +28,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
     def with_names(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        # tf2onnx names the outputs after the keys of this dict.
+        # tf2onnx names the outputs of the ONNX file after the keys of the returned dict.
         outputs = frozen(*(inputs[name] for name in sorted(specs)))
         return dict(zip(sorted(function.structured_outputs), outputs, strict=True))
 
@@ -37,8 +37,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     for graph in onnx_graph.graphs(converted.graph):
         repair_means(graph)
     onnx.save(converted, options["path"])
-    # tf2onnx writes an operation that it cannot convert unchanged to the ONNX file. So an operation
-    # that ONNX does not define is unsupported.
+    # If tf2onnx cannot convert an operation, it writes TensorFlow's operation to the ONNX file. So
+    # an operation that ONNX does not define is unsupported.
     ops = onnx_graph.operations(converted)
     unsupported = {op: nodes for op, nodes in ops.items() if not onnx.defs.has(op)}
     return protocol.Loaded({"unsupported": unsupported})

@@ -106,8 +106,8 @@ def export_onnx(
     refuse_text(model, "ONNX Runtime")
     refuse_unsupported_model(model)
     warn_of_static_batch(model)
-    # Refuse bfloat16, because the ONNX file would mix float types. Refuse float16, because the ONNX
-    # file would round after other operations than Keras.
+    # Refuse models in half precision. The ONNX file of a bfloat16 model has operations with mixed
+    # float types. The ONNX file of a float16 model rounds after other operations than Keras.
     refuse_half_precision(model, "the ONNX converter")
     # TensorFlow reads some characters of a path, such as "*", as a pattern. So the SavedModel
     # is written to a temporary path, which has no such characters.

@@ -41,7 +41,7 @@ def operations(model: onnx.ModelProto) -> dict[str, list[str]]:
 
 
 def precisions(model: onnx.ModelProto) -> set[str]:
-    """Return the types of a file's weights: NumPy's names of float types; "int8" if quantized."""
+    """Return the dtypes of a file's weights, such as {"float32"}; "int8" for quantized weights."""
     kinds = {tensor.data_type for graph in graphs(model.graph) for tensor in graph.initializer}
     names = map(onnx.TensorProto.DataType.Name, kinds)
     return {"int8" if name.startswith(QUANTIZED_TYPES) else FLOATS.get(name, "") for name in names}

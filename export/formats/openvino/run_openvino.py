@@ -57,7 +57,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def port_indices(ports: Sequence[openvino.ConstOutput], tensors: dict[str, str]) -> dict[str, int]:
-    """Find the index of each tensor among a model's inputs or outputs."""
+    """Return the index of the port (input or output of the model) for each tensor, by name."""
     return {
         name: next(i for i, port in enumerate(ports) if tensor in port.names)
         for name, tensor in tensors.items()

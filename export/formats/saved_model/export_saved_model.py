@@ -170,7 +170,7 @@ def _refuse_unservable(folder: pathlib.Path) -> None:
     if ops := file.unsafe_ops:
         raise UnsupportedOpError(
             "`check` and `verify` would not run the file of the model, because "
-            f"{describe_unsafe_ops(ops)}. Replace the layer by a layer that only computes",
+            f"{describe_unsafe_ops(ops)}. Replace the layer by a layer without these operations",
             ops,
         )
     if ops := file.unservable_ops:

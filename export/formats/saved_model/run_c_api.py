@@ -33,7 +33,7 @@ def open_library() -> ctypes.CDLL:
     if spec is None or spec.origin is None:
         raise ImportError("tensorflow is not installed")
     folder = pathlib.Path(spec.origin).parent
-    # Load the framework first and share its symbols: libtensorflow_cc needs them.
+    # Open libtensorflow_framework first and share its symbols: libtensorflow_cc needs them.
     _open(folder, "libtensorflow_framework*", ctypes.RTLD_GLOBAL)
     lib = _open(folder, "libtensorflow_cc*", ctypes.RTLD_LOCAL)
 
@@ -140,7 +140,7 @@ class Session:
             return {name: self._array(results[i]) for i, name in enumerate(self._outputs)}
         finally:
             for tensor in filter(None, feeds):
-                # The caller owns the memory of the texts in an input, but not in an output.
+                # Free the memory of the texts in an input. TensorFlow frees the texts in an output.
                 for text in self._texts(tensor):
                     self._lib.TF_StringDealloc(text)
             for tensor in filter(None, (*feeds, *results)):
@@ -184,7 +184,7 @@ class Session:
         return tensor
 
     def _texts(self, tensor: int | None) -> range:
-        """Return the addresses of the texts in a tensor; of none, if it contains numbers."""
+        """Return the memory address of each text in a tensor; range(0) for a tensor of numbers."""
         lib = self._lib
         if self._dtypes[lib.TF_TensorType(tensor)] != "string":
             return range(0)
@@ -203,7 +203,7 @@ class Session:
         return np.frombuffer(data, dtype).reshape(shape)
 
     def _text(self, address: int) -> bytes:
-        """Return the text at an address, which `_texts` returns."""
+        """Return the text that is stored at a memory address from `_texts`."""
         size = self._lib.TF_StringGetSize(address)
         return ctypes.string_at(self._lib.TF_StringGetDataPointer(address), size)
 

@@ -65,8 +65,8 @@ def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
     ]
     everything = frozen.prune(frozen.inputs, computed)
     names = sorted(signature.structured_input_signature[1])
-    # The frozen graph has constants in place of variables. A lookup table is still an input: it
-    # follows the inputs of the model.
+    # In the frozen graph the variables are constants. The lookup tables are inputs of the frozen
+    # graph, after the inputs of the model.
     captured = zip(signature.graph.internal_captures, signature.captured_inputs, strict=True)
     handles = {placeholder.name: handle for placeholder, handle in captured}
     tables = [handles[tensor.name] for tensor in frozen.inputs[len(names) :]]

@@ -127,13 +127,11 @@ class SavedModelFile:
     def write_numbered(
         self, name: str, folder: pathlib.Path
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Copy the SavedModel to an empty folder, with one signature of distinct names.
+        """Copy one signature of the SavedModel; name its inputs "input_0" and its outputs "output_0".
 
-        In the signature the inputs and outputs share no name.
-
-        The signature `name` becomes `serving_default`, with the new names "input_0" and "output_0".
-        Some readers read `serving_default` only, and confuse an input with an output of equal name,
-        such as a state. The weights are linked.
+        In the empty `folder`, the signature `name` becomes `serving_default`. Some readers read
+        `serving_default` only, and confuse an input with an output of equal name, such as a state.
+        The weights are linked.
 
         Returns:
             (inputs, outputs), each name -> the numbered name in the new signature.

@@ -91,14 +91,15 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         return in_tensorflow
     in_c_api = sources_in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
     if file.multiplies_integers:
-        # Do not run an int8 model in OpenVINO: its outputs of such a model had an error of 0.35.
+        # Do not run an int8 model in OpenVINO: OpenVINO's outputs for an int8 model had an error of
+        # 0.35.
         return (*in_tensorflow, *in_c_api)
     in_openvino = sources_in_runtime(OpenVINORunner, folder, name, "float32", "openvino")
     return (*in_tensorflow, *in_c_api, *in_openvino)
 
 
 def stored_weights(path: pathlib.Path) -> list[Array]:
-    """Return the variables of a SavedModel."""
+    """Return the values of all variables of a SavedModel."""
     reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
     names = reader.get_variable_to_shape_map()
     return [reader.get_tensor(name) for name in names if not name.startswith("_CHECKPOINTABLE")]

@@ -112,7 +112,7 @@ def require_functions(signatures: Mapping[str, SignatureFunction]) -> None:
 def _trace_signature(
     name: str, function: SignatureFunction, specs: Mapping[str, TensorSpec]
 ) -> tf.types.experimental.ConcreteFunction:
-    """Trace the user's function for one signature.
+    """Trace a user's function, to write it as a signature of the SavedModel.
 
     Raises ValueError if the function fails, or does not return a dict of tensors.
     """

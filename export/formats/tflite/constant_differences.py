@@ -18,7 +18,8 @@ from keras_norm.export.signature import STEP
 from keras_norm.typing import Arrays
 
 OTHER_CONSTANTS = (
-    "a new export has other constants, because the file is from another version or another exporter"
+    "a new export of the model has other constants or operations than the file: another version of "
+    "keras_norm or TensorFlow, or another exporter, wrote the file"
 )
 
 
@@ -53,7 +54,7 @@ def compare_with_new_export(
 def find_differences(
     model: keras.Model, file: TFLiteGraph, new: TFLiteGraph
 ) -> list[ConstantDifference] | str:
-    """Compare the constants of two files of a model, whose layers the differences name."""
+    """Compare each constant of a model's file with the same constant of a new export."""
     if not file.is_comparable(new):
         return OTHER_CONSTANTS
     pairs = zip(file.constants, new.constants, strict=True)
@@ -61,7 +62,7 @@ def find_differences(
 
 
 def _compare(model: keras.Model, actual: Constant, expected: Constant) -> ConstantDifference:
-    """Compare two constants, at the value that rounding explains least."""
+    """Compare two constants at the value whose difference exceeds the rounding error most."""
     difference = np.abs(actual.values - expected.values)
     rounding = np.broadcast_to(actual.rounding + expected.rounding, difference.shape)
     worst = np.unravel_index((difference - rounding).argmax(), difference.shape)

@@ -33,7 +33,7 @@ LOOP_OPS = "TensorList"
 
 
 def start_converter() -> WorkerProcess:
-    """Start the process that `convert_model` needs, because its imports take seconds."""
+    """Start the converter process for `convert_model` early, because its imports take seconds."""
     return WorkerProcess(
         "tflite/convert_tflite.py", subject="conversion to TFLite", timeout=CONVERSION_SECONDS
     )
@@ -42,7 +42,7 @@ def start_converter() -> WorkerProcess:
 def tflite_layers(
     model: keras.Model, quantize: str | None, step_only: bool
 ) -> AbstractContextManager[None]:
-    """Replace methods of a model's layers in a `with` block, as `convert_model` traces them."""
+    """Replace methods of a model's layers in a `with` block, so that TFLite can convert them."""
     functions = INTEGER_FUNCTIONS if quantize in INTEGERS else TFLITE_FUNCTIONS
     return portable_layers(model, functions, one_lookup=step_only)
 
@@ -105,7 +105,8 @@ def convert_model(
             in_float32: list[tuple[str, str]] = converter.load(options)["float32"]
         except RunnerError as error:
             raise _explain_error(model, saved_model, error) from error
-        # Copied in this process, so that a full disk raises OSError and not an error of the worker.
+        # Copy the file in this process: a full disk then raises OSError, not an error of the
+        # worker.
         shutil.copyfile(converted, file)
     return in_float32
 

@@ -10,10 +10,9 @@ import worker_protocol as protocol
 from ai_edge_litert import schema_py_generated as schema
 from tflite_schema import operation_names, pack
 
-# Value of `quantize` -> sets of operations that the converter may use. The first set computes in
-# integers, with scales from calibration. In 16 bits an operation without a 16-bit kernel computes
-# in float32 if the second set allows this. In 8 bits such an operation computes in float32 without
-# a second set.
+# Value of `quantize` -> sets of operations that the converter may use. Operations of the first set
+# compute in integers. In 16 bits the second set lets an operation without a 16-bit kernel compute
+# in float32. In 8 bits the converter allows this without a second set.
 INTEGERS = {
     "int8": [tf.lite.OpsSet.TFLITE_BUILTINS_INT8],
     "int16x8": [
@@ -54,10 +53,10 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def keep_dimensions(content: bytes) -> bytes:
-    """Set `keep_num_dims` of each FULLY_CONNECTED whose input and output are matrices.
+    """Prevent wrong outputs of FULLY_CONNECTED in LiteRT: set `keep_num_dims` for matrices.
 
-    TensorFlow's converter sets it only for an input with more than two axes. For a matrix it has no
-    effect on the result. But without it LiteRT's XNNPACK copies the matrix first. LiteRT 2.3 can
+    TensorFlow's converter sets it only for an input with more than two axes. For a matrix it does
+    not change the product. But without it LiteRT's XNNPACK copies the matrix first. LiteRT 2.3 can
     omit this copy by mistake, and then computes with old numbers: after the first batch of another
     shape, XNNPACK compares the new address of the copy with the old address of the matrix. If both
     are equal, it assumes that no copy is needed.

@@ -163,8 +163,9 @@ def export_tflite(
         with start_converter() as converter:
             judge = judge_for_export(model, samples)
             with tflite_layers(model, quantize, step_only):
-                # `center_kernels` subtracts the row means from the kernels of LayerNorm. The file
-                # stores the results once for both signatures.
+                # With `center_kernels` the step subtracts the row means from the kernels before a
+                # LayerNorm, as `serving_default` does. So the file stores these kernels once for
+                # both signatures.
                 stepper = find_step(model, step_only or step, judge, center_kernels=True)
             in_float32 = convert_model(
                 model,
@@ -219,7 +220,7 @@ def _refuse_combination(signature: str | None, quantize: str | None, step: bool 
 
 
 def _refuse_untested_statistics(model: keras.Model) -> None:
-    """Refuse a model with batch statistics for each timestep, for which 8 bits are too imprecise.
+    """Raise ValueError if a layer has batch statistics of every timestep: 8 bits are too imprecise.
 
     In 8 bits all rows of the table of statistics share one scale, and few models stay usable.
     """

@@ -79,7 +79,7 @@ def _nonzero(x: Tensor) -> Tensor:
 
 def _replacement(node: NodeDef, function: FunctionDef, bits: int) -> TensorFunction | None:
     """Return the function that replaces a node; None if LiteRT computes the node correctly."""
-    # An access to a missing key would add the key to the protobuf map.
+    # Test for the key first: reading a missing key would add the key to the protobuf map.
     dtype = node.attr["T"].type if "T" in node.attr else None
     if dtype == FLOAT32 and node.op in SMALL_BOUND:
         return _replace_bound(node, function)
@@ -141,7 +141,7 @@ def _shape(reference: str, function: FunctionDef) -> list[int] | None:
 
 
 def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
-    """Trace a function as the graph function that replaces a node, under the node's name."""
+    """Trace the replacement of a node to a graph function, in a name scope of the node's name."""
     dtypes = [node.attr["T"].type] * 2
     if node.op == "Sum":
         # Input 1 of Sum is the axis. If the node does not store the type of the axis, it is int32.
