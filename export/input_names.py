@@ -9,7 +9,8 @@ from keras_norm.typing import Shape
 
 Value = TypeVar("Value")
 
-# Keras' automatic names contain numbers that change with each run and with saving.
+# Names that Keras chose, such as "keras_tensor_3". Their numbers change with each run and with
+# saving.
 AUTOMATIC = re.compile(r"^(keras_tensor|input_layer)(_\d+)?$")
 
 
@@ -38,7 +39,7 @@ def valid_name(name: str) -> str:
 
 
 def file_name(name: str) -> str:
-    """Return the name in exported files of an input of Keras, or "input" if Keras chose the name.
+    """Return the name that a Keras input has in exported files; "input" if Keras chose its name.
 
     Characters other than letters, digits and underscores become underscores.
     """

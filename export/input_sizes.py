@@ -42,7 +42,7 @@ class InputSizes:
 
 
 def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes]:
-    """Measure the sizes that norms of W x remove from a model's inputs, in the first samples.
+    """Measure the sizes of x in the first samples, for each layer whose norm of W x removes them.
 
     A layer counts if its x comes from the model's inputs, and no layer with a matrix is between
     them: a Dense layer can turn the size of its inputs into a direction. A layer without an
@@ -98,7 +98,7 @@ def _readers_of_inputs(model: keras.Model) -> Iterator[keras.layers.Layer]:
 
 
 def _record(layer: keras.layers.RNN, sizes: list[Array]) -> Callable[..., object]:
-    """Return a substitute of `layer.inner_loop` that appends the sizes of x to a list."""
+    """Return a substitute for `layer.inner_loop` that appends the size of each x to `sizes`."""
     inner_loop = layer.inner_loop
 
     def record(

@@ -116,7 +116,7 @@ class Format:
     require_replaceable: Callable[[pathlib.Path, int | None], None] = lambda path, version: None
 
     def is_single_step(self, path: pathlib.Path) -> bool:
-        """Return whether a file's only signature is `step`, which runs one timestep in each call."""
+        """Return whether a file has only the signature `step`, which runs a single timestep."""
         return [*self.signatures(path)] == [STEP]
 
     def find_sources(self, path: pathlib.Path, name: str) -> tuple[Source, ...]:

@@ -68,8 +68,8 @@ def open_runner(
             if runtime not in sources:
                 raise ValueError(
                     f"the installed runtimes that can run {path} are {', '.join(sources)}. "
-                    f"Received: runtime={runtime!r}. Install the package of another runtime, or "
-                    "pass one of these."
+                    f"Received: runtime={runtime!r}. Pass the name of an installed runtime, or "
+                    "install the package of another runtime."
                 )
             runner = cast(Runner, sources[runtime].open(signature_name))
     except GoldenCasesError as error:

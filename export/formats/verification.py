@@ -110,7 +110,7 @@ def verify_saved_model(
 
 
 def judge_if_it_runs(model: keras.Model, data: TensorLike = None) -> Judge | None:
-    """Run a model on test inputs, and return a judge; None if the model cannot be run.
+    """Run a model on test inputs, and return a `Judge` with its outputs; None if the model fails.
 
     If the model cannot be run, a warning gives the reason. A model of texts also runs on one empty
     text; a warning says if it fails.
@@ -137,7 +137,7 @@ def _with_empty_text(judge: Judge) -> Judge:
     """Add a test input of one empty text, if the model runs on it; else log a warning."""
     model, case = judge.model, judge.expected.cases[0]
     if len(case.rows) != 1:
-        return judge  # the batch size of the model is static, so the text has neighbors
+        return judge  # the model has a static batch size of several texts
     empty = without_text(case)
     try:
         outputs = judge.run(empty.inputs)
@@ -216,7 +216,7 @@ def make_golden_cases(
         golden_cases += [stream_case(k, step) for k in (every if step_only else [1])]
     source = f'the outputs of the Keras model "{name}"'
     if in_eight_bits:
-        source = "its outputs at export, which differ from the Keras model's (8 bits)"
+        source = "the file's outputs at export, as 8 bits change the Keras model's outputs"
     elif quantize:
         source += f" to the precision of {quantize}"
     return GoldenCases(name, source, installed_versions(), {}, tuple(golden_cases))

@@ -50,7 +50,7 @@ def write_vocabularies(
         ):
             continue
         if isinstance(layer, keras.layers.TextVectorization):
-            vectorizers += (f"{path}/",)  # it contains a StringLookup of the same vocabulary
+            vectorizers += (f"{path}/",)  # skip its inner StringLookup of the same vocabulary
         if layer.name in vocabularies:
             raise ValueError(
                 f'two layers have the name "{layer.name}". Build the model with different names'
@@ -60,7 +60,7 @@ def write_vocabularies(
             raise ValueError(
                 f'layer "{layer.name}" has the token {broken[0]!r} with a line break, and the file '
                 "has one token on each line. Remove the token, or write layer.get_vocabulary() "
-                "in another form"
+                "as JSON"
             )
     if not vocabularies:
         raise ValueError(
@@ -71,7 +71,7 @@ def write_vocabularies(
     files = {name: target / f"{name}.txt" for name in vocabularies}
     if not overwrite and (existing := [file for file in files.values() if file.exists()]):
         raise FileExistsError(f"{existing[0]} exists; choose another folder, or overwrite=True")
-    missing_folders(target)  # raises NotADirectoryError for a file
+    missing_folders(target)  # raises NotADirectoryError if `target` or a parent is a file
     target.mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         replace_text(file, "\n".join(vocabularies[name]))

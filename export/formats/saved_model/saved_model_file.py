@@ -127,7 +127,7 @@ class SavedModelFile:
     def write_numbered(
         self, name: str, folder: pathlib.Path
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Copy one signature of the SavedModel; name its inputs "input_0" and its outputs "output_0".
+        """Copy one signature of the SavedModel; name its inputs "input_0" and outputs "output_0".
 
         In the empty `folder`, the signature `name` becomes `serving_default`. Some readers read
         `serving_default` only, and confuse an input with an output of equal name, such as a state.

@@ -135,7 +135,7 @@ def warn_of_cost(file: pathlib.Path, dynamic: pathlib.Path, quantize: str, input
 
 
 def _shortest_call(path: pathlib.Path, inputs: Arrays) -> float:
-    """Return the seconds of the fastest of some calls of a file, after a first call."""
+    """Run a file `CALLS` times after a first run, and return the seconds of the fastest run."""
     seconds = []
     with TFLiteRunner(path) as run:
         for _ in range(1 + CALLS):

@@ -10,7 +10,8 @@ from tflite_schema import operation_names
 
 EVERY_TENSOR = {
     "experimental_preserve_all_tensors": True,
-    # Use no delegate: it fuses operations, and does not store the tensors between these operations.
+    # Use no delegate, such as XNNPACK: a delegate fuses operations, and does not store the tensors
+    # between the fused operations.
     "experimental_op_resolver_type": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
 }
 

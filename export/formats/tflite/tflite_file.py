@@ -70,7 +70,7 @@ class TFLiteFile:
 
     @property
     def quantize(self) -> str | None:
-        """The option `quantize` of `export_tflite` that writes such numbers."""
+        """The argument `quantize` of the export that wrote the file; None for float32 weights."""
         if self.computes_in_integers:
             return "int16x8" if "int16" in self.numbers else "int8"
         return {"float16": "float16", "int8": "dynamic"}.get(coarsest(self.numbers))
@@ -110,7 +110,8 @@ def read_signature(
             result = {}
             for entry in entries or ():
                 tensor = graph.tensors[entry.tensorIndex]
-                # Only a tensor with dynamic dimensions has a `shapeSignature`; it stores -1.
+                # Only a tensor with dynamic dimensions has a `shapeSignature`, with -1 for each
+                # dynamic dimension.
                 sizes = tensor.shape if tensor.shapeSignature is None else tensor.shapeSignature
                 sizes = () if sizes is None else sizes
                 result[entry.name.decode()] = SignatureTensor(
@@ -168,5 +169,5 @@ def _load_schema() -> ModuleType:
 
 
 def _dtypes(schema: ModuleType) -> dict[int, str]:
-    """Return NumPy's names of the types of tensors, by their numbers in the schema."""
+    """Return number of a type in the schema -> NumPy's name of the dtype, such as "float32"."""
     return {code: kind.lower() for kind, code in vars(schema.TensorType).items() if kind.isupper()}

@@ -16,12 +16,13 @@ from keras_norm.export.formats.tflite.tflite_schema import (
 )
 from keras_norm.typing import Array, Json
 
-# Types that store numbers, in TFLite's schema and as NumPy dtypes.
+# NumPy's names of the types that store numbers in a TFLite file.
 DTYPES = ("float16", "float32", "int8", "int16", "int32", "int64")
 # Rounding of a float32 constant, relative to its largest value. The exporter computes constants
 # from the weights, and another processor may round these computations in another way.
 COMPUTED = 2.0**-20
-# Rounding of a float32 constant in a file that computes in integers: it may be rounded to 8 bits.
+# Rounding of a float32 constant in a file that computes in integers, relative to the constant's
+# largest value: the constant may have been rounded to 8 bits.
 EIGHT_BIT_ROUNDING = 1 / 254
 
 
@@ -59,12 +60,13 @@ class TFLiteGraph:
     in_integers: bool
 
     def is_comparable(self, other: "TFLiteGraph") -> bool:
-        """Return whether another file has the same constants, except for their values.
+        """Return whether the constants of two files can be compared: names and shapes are equal.
 
         In a file that computes in integers, the exporter chooses how many operations compute in
         float32. Two such files may have different operations, but constants of the same names.
         """
-        # TensorFlow adds numbers to names, which depend on earlier models.
+        # Ignore numbers in names, such as "_1": TensorFlow adds them, and they depend on earlier
+        # models.
         constants, others = (
             [(re.sub(r"_\d+", "", each.name), each.values.shape) for each in g.constants]
             for g in (self, other)
@@ -125,7 +127,8 @@ def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
                     tensor = rounded.get(entry.tensorIndex)
                     if tensor is not None and tensor.type in limits:
                         scale, zero = map(float, scale_and_zero(tensor, 0))
-                        # A value beyond the last integer by up to half a step is rounded to it.
+                        # An input value is rounded to the nearest integer, so the range ends half a
+                        # step after the last integer.
                         first, last = limits[tensor.type]
                         low, high = ((n - zero) * scale for n in (first - 0.5, last + 0.5))
                         yield entry.name.decode(), (low, high)
@@ -154,7 +157,7 @@ def _place(names: list[str], constant: Constant) -> int:
 
 
 def _plain(value: Json) -> Json:
-    """Return a part of the parsed file as nested tuples, which can be compared."""
+    """Convert an array, list or object of a parsed file to nested tuples, which == can compare."""
     if isinstance(value, np.ndarray | list):
         return tuple(map(_plain, value))
     if hasattr(value, "__dict__"):

@@ -90,10 +90,11 @@ def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
 
 
 def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
-    """Multiply inputs with a kernel as `keras_norm.rnn.core.operations.multiply`, but by einsum.
+    """Multiply sequences with a kernel by `einsum`, so that TFLite knows the shape of the product.
 
-    TFLite converts `einsum` to one operation with static sizes. `ops.matmul` flattens x and makes
-    the shape of the product dynamic: TFLite then plans its memory again in every call.
+    This function replaces `keras_norm.rnn.core.operations.multiply`. TFLite converts `einsum` to
+    one operation with static sizes. `ops.matmul` flattens x and makes the shape of the product
+    dynamic: TFLite then plans its memory again in every call.
     """
     if len(xs) == 1 and len(xs[0].shape) == 3:
         return ops.einsum("tbi,ij->tbj", xs[0], kernel)
@@ -104,10 +105,12 @@ def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
 TFLITE_FUNCTIONS: Substitutes = {
     tensorflow_scan: {"scan_by_step": scan_for_tflite, "scan_by_block": scan_for_tflite},
     operations: {"multiply": multiply_for_tflite},
-    # TFLite lacks a fused batch norm. The operations that replace it round large means.
+    # Use no fused batch norm: TFLite lacks this operation, and the converter would replace it by
+    # operations that round large means.
     kernels: {"uses_fused_batch_norm": lambda x, axis, mode: False},
 }
-# The replaced functions for a TFLite file that computes in integers.
+# Functions that replace functions of keras_norm while a model is traced for a TFLite file that
+# computes in integers.
 INTEGER_FUNCTIONS: Substitutes = {
     **TFLITE_FUNCTIONS,
     tensorflow_scan: {"scan_by_step": scan_without_loop, "scan_by_block": scan_without_loop},

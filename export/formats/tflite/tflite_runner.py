@@ -96,8 +96,8 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     precision = coarsest(file.numbers)
     sources = list(sources_in_runtime(TFLiteRunner, path, name, precision))
     if not file.computes_in_integers:
-        # OpenVINO runs only files that compute in floats: its outputs of an int8 file had an error
-        # of 0.23.
+        # Do not run an int8 file in OpenVINO: OpenVINO's outputs for an int8 file had an error of
+        # 0.23.
         sources += sources_in_runtime(OpenVINORunner, path, name, precision, "openvino")
     if file.is_single_step:
         sources += sources_in_runtime(MicroRunner, path, name, precision, "micro")

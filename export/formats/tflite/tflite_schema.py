@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array: TypeAlias = npt.NDArray[Any]
-# Objects of LiteRT's schema, which the package loads without LiteRT itself.
+# LiteRT's schema module, or an object that the schema module parses from a file.
 Schema: TypeAlias = Any
 
 
@@ -52,7 +52,7 @@ def scale_and_zero(tensor: Schema, rank: int) -> tuple[Array, Array]:
 
 
 def pack(model: Schema) -> bytes:
-    """Return the content of the TFLite file of a parsed or rewritten file."""
+    """Encode a parsed and perhaps rewritten file (`ModelT`) as the bytes of a TFLite file."""
     builder = flatbuffers.Builder()
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())

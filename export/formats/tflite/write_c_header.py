@@ -20,9 +20,9 @@ SPELLED = {
     "Padv2": "PadV2",
     "UnidirectionalSequenceLstm": "UnidirectionalSequenceLSTM",
 }
-# NumPy's name of a dtype -> C's name, where it is not the name with "_t".
+# NumPy's name of a dtype -> C's name. C's name of any other dtype is the name with "_t": int8_t.
 C_TYPES = {"float32": "float", "float64": "double", "bool": "bool"}
-# Number of values in a line of an array.
+# Number of array values on each line of the header.
 COLUMNS = 16
 
 
@@ -108,7 +108,7 @@ def write_c_header(
 
 
 def _find_golden_case(file: pathlib.Path, signature: str) -> GoldenCase:
-    """Return the golden case of a file with the smallest batch, and of those the longest stream."""
+    """Return a file's golden case with the smallest batch; of equal batches, the longest stream."""
     found = read_golden_cases(file)
     if found.hashes != hash_files(file):
         raise ValueError(
@@ -130,7 +130,7 @@ def _find_golden_case(file: pathlib.Path, signature: str) -> GoldenCase:
 
 
 def _golden_case(prefix: str, case: GoldenCase) -> Iterator[str]:
-    """Yield the lines with the arrays of a golden case."""
+    """Yield the lines of C++ that define the arrays of a golden case."""
     if case.sequences:
         timesteps = case.inputs[case.sequences[0]].shape[1]
         yield f"enum {{ {prefix}_golden_timesteps = {timesteps} }};"
@@ -142,7 +142,7 @@ def _golden_case(prefix: str, case: GoldenCase) -> Iterator[str]:
 
 
 def _constants(prefix: str, kind: str, tensors: Tensors) -> Iterator[str]:
-    """Yield the lines with the index and the number of values of each input or output."""
+    """Yield the lines of C++ that define the index and the size of each input or output."""
     for name, tensor in zip(unique(tensors), tensors.values(), strict=True):
         size = math.prod(n or 1 for n in tensor.shape)
         yield f"enum {{ {prefix}_{kind}_{name} = {tensor.index} }};"
@@ -160,7 +160,7 @@ def resolver_lines(prefix: str, ops: Iterable[str]) -> Iterator[str]:
 
 
 def _array(dtype: str, name: str, values: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of a constant array."""
+    """Yield the lines of C++ that define a constant array."""
     texts = list(values)
     # An `inline` array exists once, even if several files of the firmware include the header.
     yield f"alignas(16) inline constexpr {dtype} {name}[{len(texts)}] = {{"

@@ -60,7 +60,7 @@ def test_the_changed_files_of_a_saved_model_are_named(dense_files, tmp_path):
 @pytest.mark.parametrize(
     ("quantize", "reference"),
     [
-        ("dynamic", "its outputs at export, which differ from the Keras model's (8 bits)"),
+        ("dynamic", "the file's outputs at export, as 8 bits change the Keras model's outputs"),
         ("float16", 'the outputs of the Keras model "m" to the precision of float16'),
     ],
 )
