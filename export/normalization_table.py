@@ -22,8 +22,8 @@ from keras_norm.export.report.tables import (
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
-# From this coefficient of variation on, the table of input sizes has an advice. The sizes of
-# independent normal features have 1 / sqrt(2 * features): 0.25 for 8 features, 0.18 for 16.
+# Smallest coefficient of variation of the input sizes for which advice follows the table. For
+# independent normal features it is 1 / sqrt(2 * features): 0.25 for 8 features, 0.18 for 16.
 SPREAD = 0.3
 ADVICE = (
     "{layer}: the inputs differ in size, and {norm} in {slot} removes this difference. If the size "

@@ -41,7 +41,10 @@ def is_installed(extra: str) -> bool:
 
 
 def require(extra: str, *more: str) -> None:
-    """Raise ImportError with the install command if a module of an extra or `more` is missing."""
+    """Raise ImportError, with the install command, if a module of a pip extra is missing.
+
+    `more` are names of further modules that must be installed.
+    """
     needs, modules = EXTRAS[extra]
     missing = _missing(*modules, *more)
     if missing:

@@ -22,7 +22,7 @@ from keras_norm.export.model.tolerance_factors import layer_depth, model_precisi
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays, TensorLike
 
-# Number of rows of the larger test inputs of an export.
+# Batch size of the test inputs of an export, except for the first one.
 ROWS = 3
 # Number of timesteps of the long test input, for a model whose layers mix timesteps.
 LONG = 300
@@ -62,7 +62,8 @@ def expected_for_export(model: keras.Model, data: TensorLike, run: Runner) -> Ex
     samples = read_samples(run.inputs, data)
     short, *others = _few_cases(model, samples)
     try:
-        # Half the length may be too short for a convolution. The full length replaces it.
+        # Half the length may be too short for a convolution. The first test input then has the full
+        # length.
         ran, _ = _run_cases(run, [short, *others], lambda case: case.length == samples.length)
         if ran[0].inputs is not short.inputs:
             ran[:0] = _run_cases(run, [samples.case(short.rows)])[0]
@@ -237,7 +238,7 @@ def _run_cases(
 
 
 def _find_problem(outputs: Arrays) -> str | None:
-    """Return why outputs cannot be compared: one is empty or has no finite value. None if none."""
+    """Name the problem if an output is empty or has no finite value; return None otherwise."""
     for name, y in outputs.items():
         if not y.size:
             return f"output {name!r} is empty"

@@ -96,7 +96,7 @@ def _verify_step(step: Step, judge: Judge | None) -> None:
 
 
 def reads_single_timesteps(model: keras.Model) -> bool:
-    """Return False if a layer, such as a convolution, may read timesteps of any distance.
+    """Return False if a layer that is not recurrent may mix timesteps, as a convolution does.
 
     The test inputs may be too short to find such a layer.
     """

@@ -1,4 +1,4 @@
-"""Find the first layer of a model whose outputs are wrong elsewhere: in a file or on a backend."""
+"""Find the first layer of a model whose outputs are wrong in a file or on another backend."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,8 +10,8 @@ from keras_norm.export.compare.arrays import to_numpy
 from keras_norm.keras_internals import Node, nodes_in_order
 from keras_norm.typing import Array, Tensors
 
-# Function from the path of a layer and its outputs to whether the outputs are right; None if this
-# is not known.
+# Function from the path of a layer and its outputs to True (right), False (wrong) or None
+# (unknown).
 IsRight = Callable[[str, Sequence[Array]], bool | None]
 
 

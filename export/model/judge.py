@@ -23,7 +23,7 @@ WRONG_CONVERSION = "the converter changed the result of a layer"
 
 
 class Judge:
-    """Judge the outputs of a model's step, of an exported file or of any artifact.
+    """Compare the outputs of an exported file or a single-step model with the Keras model's.
 
     The exporters and `check` use this class: a difference is a rounding error of the Keras model,
     or it is within the tolerance of `expected`, or it is a failure.
@@ -43,12 +43,12 @@ class Judge:
     def __init__(self, model: keras.Model, expected: Expected, run: Runner) -> None:
         self.model, self.expected, self.run = model, expected, run
         self.rounding = Rounding(model)
-        # The wider atol of the outputs in which `verify` accepted a difference by rounding: by name
-        # of the test inputs, and by output.
+        # Outputs whose difference `verify` accepted as rounding: name of the test inputs -> output
+        # -> its wider atol.
         self._accepted: dict[str, dict[str, float]] = {}
 
     def tolerance(self, case: Case, precision: str = "float64") -> Tolerance:
-        """Return the tolerance on some test inputs, with the differences that `verify` accepted.
+        """Return the tolerance for some test inputs, which `verify` may have widened for rounding.
 
         Args:
             case: the test inputs.
@@ -125,7 +125,7 @@ class Judge:
         return outputs
 
     def without_random_outputs(self) -> "Judge | None":
-        """Return a judge of the deterministic outputs only; None if there are none.
+        """Return a `Judge` of the deterministic outputs only; None if all outputs are random.
 
         The model runs again on all test inputs. An output is random if it differs from the first
         run by more than its tolerance.
@@ -163,7 +163,7 @@ class Judge:
         )
 
     def _describe(self, case: Case, failure: OutputComparison, who: str, suspect: str) -> str:
-        """Describe a failure; name the first layer that differs on TensorFlow, if there is one."""
+        """Describe a difference in outputs, and the first layer that differs on TensorFlow."""
         shapes = ", ".join(str(array.shape) for array in case.inputs.values())
         allowed = "" if failure.problem else f"; the tolerance is {failure.allowed:.2g}"
         if self.model in TRAINED:
@@ -181,7 +181,7 @@ class Judge:
 
 
 def judge_for_export(model: keras.Model, data: TensorLike = None) -> Judge:
-    """Run a model on real or random samples, and return a judge with its outputs.
+    """Run a model on real or random samples, and return a `Judge` with its outputs.
 
     Args:
         model: as for `expected_for_export`.

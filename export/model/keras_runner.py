@@ -57,7 +57,7 @@ class KerasRunner(Runner):
         else:
             with _full_precision():
                 outputs = self._named.predict_on_batch(inputs)
-        # JAX sorts the outputs of a compiled function by name.
+        # Restore the order of the outputs: JAX sorts the outputs of a compiled function by name.
         arrays = {name: to_numpy(outputs[name]) for name in signature.output_names(self.model)}
         self._seconds = time.perf_counter() - start
         return arrays

@@ -158,10 +158,10 @@ def _cell_loop(
     xs = [ops.flip(x, axis=1) if layer.go_backwards else x for x in xs]
     xs = [ops.moveaxis(x, 1, 0) for x in xs]
     cell = at_inference(layer.cell)
-    # A masked timestep repeats the previous output, or zeros at the start of the sequence. Only a
-    # layer with such timesteps carries the previous output from one iteration to the next. In other
-    # layers no iteration would read it, and OpenVINO loses a carried value that no iteration reads
-    # if the loop has zero iterations.
+    # A masked timestep repeats the previous output, or zeros at the start of the sequence. So the
+    # loop carries the previous output from one iteration to the next. Without masked timesteps the
+    # loop does not carry the output: no iteration would read it, and OpenVINO loses such a value in
+    # a loop of zero iterations.
     repeats = mask is not None and not layer.zero_output_for_mask
     first = _zero_output(cell, xs[0], initial_state)
 

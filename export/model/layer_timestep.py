@@ -183,7 +183,7 @@ class LayerTimestep:
     def _shift(
         self, operation: Callable[[Tensor, Tensor], Tensor], states: Tensors, initial: Tensors
     ) -> Tensors:
-        """Add the initial states that are not zeros to the states, or subtract them."""
+        """Add the initial states to the states, or subtract them; skip initial states of zeros."""
         pairs = zip(states, initial, self._is_zero, strict=True)
         return [s if is_zero else operation(s, x) for s, x, is_zero in pairs]
 
@@ -248,7 +248,7 @@ class LayerTimestep:
 
 
 def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
-    """Return a `LayerTimestep` for each recurrent layer of a model; no state has a `taken` name.
+    """Return a `LayerTimestep` for each recurrent layer of a model; no name in `taken` is reused.
 
     Raises:
         StreamingError: there is no recurrent layer, or a layer cannot run timestep by timestep.
@@ -279,7 +279,7 @@ def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimes
 
 
 def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
-    """Return names for the `count` states of a layer's cell, and whether the cell is known."""
+    """Return names for the `count` states of a layer's cell, and whether its class names them."""
     of_keras = (n for cls, n in STATE_NAMES.items() if isinstance(layer.cell, cls))
     names = getattr(layer.cell, "STATES", ()) or next(of_keras, ())
     names = [*names, *["steps"] * _counts_timesteps(layer)]

@@ -81,7 +81,7 @@ def _sequences(model: keras.Model) -> dict[str, Tensor]:
 
 
 def _masks(model: keras.Model) -> Iterator[tuple[Tensor, float | None, str]]:
-    """Yield each tensor that a layer or a nested model masks, its fill value, the layer's name.
+    """Yield (tensor, fill value, layer's name) for each tensor that a layer or nested model masks.
 
     The fill value marks masked timesteps. It is None if other layers change the tensor first.
     """

@@ -25,13 +25,14 @@ from keras_norm.export.runtimes.worker_process import ChildProcess
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-# The first lines of the child process. In a background job SIGINT is ignored, and the child process
-# would inherit that.
+# First lines of the child process' program: SIGINT (Ctrl-C) interrupts the child process. A
+# background job ignores SIGINT, and the child process would inherit this.
 INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
-# The program of the child process. It finds modules where this process finds them.
+# Program of the child process. It receives `sys.path` of this process, so that both processes find
+# the same modules.
 PROGRAM = """
 import multiprocessing.connection, sys
 connection = multiprocessing.connection.Connection(int(sys.argv[1]))
@@ -68,7 +69,8 @@ def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Argume
         if not models or keras.backend.backend() == "tensorflow":
             return function(*args, **kwargs)
         for model in models:
-            # `text_inputs` refuses a model without symbolic inputs at once.
+            # `text_inputs` raises ValueError for a model without symbolic inputs, before the child
+            # process starts.
             for name in signature.text_inputs(model):
                 raise ValueError(
                     f'input "{name}" takes text, and Keras runs such a model on TensorFlow only. '
@@ -100,7 +102,7 @@ class TensorFlowProcess(ChildProcess):
             # second interrupt would end the cleanup.
             interruptible=False,
         )
-        # The folder also has the saved models.
+        # Save the models in the folder of temporary files, which `close` deletes.
         self._values = PortableValues(pathlib.Path(self.folder.name))
         self._channel = pickle_channel(self.connection, self)
         self._warned: dict[str | tuple[str, type[Warning], int], int] = {}
@@ -143,7 +145,7 @@ class TensorFlowProcess(ChildProcess):
                 return
 
     def on_call(self, number: int, args: tuple[object, ...]) -> object:
-        """Call a function among the arguments, for the child process."""
+        """Call a function that the child process received as an argument from this process."""
         return self._values.convert(self._values.functions[number](*args))
 
     def on_print(self, text: str, is_error: bool) -> None:
@@ -151,9 +153,9 @@ class TensorFlowProcess(ChildProcess):
         print(text, end="", file=sys.stderr if is_error else sys.stdout)
 
     def on_log(self, record: logging.LogRecord) -> None:
-        """Pass a log record of the child process to its logger."""
+        """Pass a log record of the child process to the logger of the same name in this process."""
         logging.getLogger(record.name).handle(record)
 
     def on_warning(self, text: str, category: type[Warning], filename: str, line: int) -> None:
-        """Warn as the child process warns."""
+        """Repeat a warning of the child process in this process."""
         warnings.warn_explicit(text, category, filename, line, registry=self._warned)

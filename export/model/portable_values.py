@@ -79,7 +79,7 @@ class PortableValues:
         return Dataset(-1 if size is None else size, self._function(read))
 
     def _save(self, model: keras.Model) -> "_LaterCall":
-        """Save a model; return an object that pickles to a call of `load_trained`."""
+        """Save a model to a file; return an object whose pickle is a call of `load_trained`."""
         path = self._folder / f"model_{len(self.functions)}.keras"
         try:
             model.save(path)
@@ -97,7 +97,7 @@ class PortableValues:
 
 
 class _LaterCall:
-    """An object that pickles to a call of a function in the process that reads the pickle."""
+    """An object whose pickle is a function call, which the process that reads the pickle runs."""
 
     def __init__(self, function: Callable[..., object], *args: object) -> None:
         self._call = function, args

@@ -44,7 +44,7 @@ OTHER_WHOLE = (1, 10)
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 # A word that is in no vocabulary. Its letter outside ASCII takes two bytes in UTF-8.
 UNKNOWN = "zzqxünbekannt"
-# Rows that get an unknown word, and no text, if the model accepts them.
+# Index of the row whose texts have an unknown word, and of the row whose texts are empty.
 UNKNOWN_ROW, EMPTY_ROW = 1, 2
 
 
@@ -83,7 +83,8 @@ def draw_samples(model: keras.Model, length: int, kind: str) -> Samples:
     for (name, spec), tensor in zip(specs.items(), model.inputs, strict=True):
         shape = [spec.shape[0] or ROWS, *(length if n is None else n for n in spec.shape[1:])]
         if spec.dtype == "string":
-            # A layer may refuse unknown words and empty texts: other kinds have known words only.
+            # A layer may refuse unknown words and empty texts, so only the first kind, "normal",
+            # has them.
             drawn[name] = draw_texts(model, tensor, shape, length, kind != "normal", rng)
         else:
             drawn[name] = _draw(spec, shape, ids, kind, rng)

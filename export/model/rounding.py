@@ -42,11 +42,12 @@ class Rounding:
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
-        # The rounding errors by id(inputs). The inputs are stored too, so that no id repeats.
+        # id(inputs) -> (inputs, rounding errors). The inputs are stored so that Python does not
+        # reuse their id.
         self._known: dict[int, tuple[Arrays, dict[str, float]]] = {}
 
     def errors(self, case: Case) -> dict[str, float]:
-        """Return the rounding error of each output; measure them at the first call for a case."""
+        """Return the rounding error of each output; the first call for some inputs measures it."""
         if id(case.inputs) not in self._known:
             measured = rounding_errors(self.model, case.inputs, case.outputs)
             self._known[id(case.inputs)] = case.inputs, measured

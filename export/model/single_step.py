@@ -36,7 +36,7 @@ RunStream: TypeAlias = Callable[[Arrays, Arrays, list[str]], Arrays]
 
 
 class Step:
-    """Run one timestep of a model: outputs and new states from inputs and states.
+    """Run one timestep of a model: compute outputs and new states from inputs and states.
 
     An input or output (batch, time, ...) of the model becomes one (batch, ...) of the step. The
     number of timesteps may be dynamic or static. An output without time is the model's output so
@@ -156,7 +156,7 @@ class Step:
             layer.layer: layer.methods(states, after, self._center_kernels)
             for layer in self._layers
         }
-        if self.length is not None:  # also call models with one timestep
+        if self.length is not None:  # accept one timestep in place of the static length
             for layer in (self.model, *(layer for _, layer in named_layers(self.model))):
                 if isinstance(layer, keras.Model):
                     methods[layer] = {SHAPE_CHECK: lambda *_: None}
@@ -271,6 +271,6 @@ class Step:
 
 def _static_length(layer: keras.layers.RNN) -> int | None:
     """Return the number of timesteps of a recurrent layer; None if it is dynamic."""
-    # A layer inside a wrapper or a user's layer has no symbolic call.
+    # A layer inside a wrapper or a user's layer has no symbolic call, so its length is unknown.
     lengths: list[int | None] = [node.input_tensors[0].shape[1] for node in nodes_of(layer)[:1]]
     return lengths[0] if lengths else None

@@ -48,7 +48,7 @@ def split_text_model(model: keras.Model) -> tuple[keras.Model, keras.Model]:
 
 
 class _Split:
-    """Call the layers of a model again, with new inputs behind the layers that take texts."""
+    """Call the layers of a model again, with new inputs in place of the outputs of text layers."""
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
@@ -61,7 +61,7 @@ class _Split:
         self.texts: dict[str, Tensor] = {}  # inputs of the preprocessing
         self.numbers: dict[str, Tensor] = {}  # inputs of the core
         self.computed: dict[str, Tensor] = {}  # outputs of the preprocessing
-        # Names of the inputs from which each tensor of texts is computed, by the tensor's id.
+        # id of a tensor of texts -> name of the model input from which the tensor is computed.
         self.names: dict[int, str] = {}
         self.inputs = []
         for name, spec in specs.items():
@@ -71,7 +71,7 @@ class _Split:
             self.inputs.append(tensor)
 
     def parts(self) -> tuple[keras.Model, keras.Model]:
-        """Return the preprocessing and the core."""
+        """Return the model that turns texts into numbers, and the model that takes numbers."""
         outputs = self._call_layers(self.model, self.inputs)
         for name, output in zip(output_names(self.model), outputs, strict=True):
             if output.dtype == "string":
@@ -119,7 +119,8 @@ class _Split:
                 f"{who} takes texts and has weights, so the model cannot be split at it. Call the "
                 "layer that turns texts into numbers, such as TextVectorization, outside this layer"
             )
-        # The specs of Keras' outputs do not say whether the tensor is sparse, ragged or text.
+        # Read the layer's config: Keras' output specs do not say whether a tensor is sparse, ragged
+        # or text.
         options = layer.get_config() if isinstance(layer, TEXT_LAYERS) else {}
         if options.get("sparse") or options.get("ragged"):
             raise ValueError(
@@ -138,7 +139,7 @@ class _Split:
         return [self._cut(output, name) for output in outputs]
 
     def _cut(self, output: Tensor, name: str) -> Tensor:
-        """Return a new input of the core for an output of a layer that takes the texts `name`.
+        """Replace an output of a layer that takes the texts `name` by a new input of the core.
 
         An output that is text is returned unchanged.
         """

@@ -51,7 +51,7 @@ parent: Channel
 
 
 class RemoteFunction:
-    """A function of the parent process.
+    """A function of the parent process, which this process can call.
 
     Args:
         number: the function's number in the parent process.

@@ -93,7 +93,7 @@ def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
 def _count_timesteps(
     model: keras.Model, layers: Sequence[keras.layers.Layer], inputs: Arrays
 ) -> int:
-    """Run a model without its recurrent layers, and return the most timesteps of their inputs."""
+    """Return the most timesteps that a recurrent layer receives, without running such layers."""
     specs, tensors = input_specs(model), {}
     is_text = any(spec.dtype == "string" for spec in specs.values())
     for name, spec in specs.items():

@@ -23,7 +23,7 @@ Run = Callable[[Arrays], Arrays]
 
 
 def _refuse(inputs: Arrays) -> Arrays:
-    raise ValueError("the worker has loaded no model that runs")
+    raise ValueError("the worker has no model to run: it has loaded none, or only converts models")
 
 
 class Loaded(NamedTuple):
@@ -56,7 +56,10 @@ class Worker:
         self._seconds = 0.0
 
     def load(self, options: Options) -> Json:
-        """Load or convert a model, in place of the model loaded before; return its report."""
+        """Load or convert a model; return its report, such as the shapes of its inputs.
+
+        The model replaces the model that was loaded before.
+        """
         self._loaded = self._load(options)
         return self._loaded.report
 
@@ -126,7 +129,9 @@ class Worker:
 
 
 def serve(load: Load) -> None:
-    """Run a worker until its parent process ends it. The last argument is its connection's file.
+    """Run a worker script until its parent process ends it.
+
+    The script's last command-line argument is the file number of the connection to the parent.
 
     Args:
         load: see `Worker`.
