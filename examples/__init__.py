@@ -1,4 +1,4 @@
-"""Example programs to copy: `python -m examples.NAME --help`."""
+"""Example programs to run and to copy; `python -m examples.NAME --help` lists their options."""
 
 from keras_norm_cli import quiet_native_logs
 

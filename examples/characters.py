@@ -1,4 +1,4 @@
-"""Generate text character by character with the single-step model of a TFLite file.
+"""Generate text with an exported TFLite file, which predicts one character in each call.
 
 `python -m examples.characters` trains an LN-GRU on Tiny Shakespeare, exports it and generates text,
 in about four minutes. TFDS downloads the data, or reads them from $KERAS_NORM_DATA/tfds.
@@ -19,7 +19,7 @@ LENGTH, UNITS = 100, 160
 
 
 def load():
-    """Load the training text, the test text and their alphabet."""
+    """Load the training text, the test text, and a string of all characters in both texts."""
     folder = os.environ.get("KERAS_NORM_DATA")
     data_dir = folder and f"{folder}/tfds"
     try:
@@ -47,7 +47,7 @@ def build(size):
 
 
 def generate(file, step, alphabet, count):
-    """Generate a text with an exported file; each call takes one character and the states."""
+    """Generate text with an exported file; each call takes a character and the recurrent states."""
     rng, character, text = np.random.default_rng(0), alphabet.index("\n"), ""
     states = step.initial_states(batch=1)
     with open_runner(file, signature_name="step") as run:

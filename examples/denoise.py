@@ -1,4 +1,4 @@
-"""Suppress noise in a stream of sound, in 8 and 16 bits, as a microcontroller runs it.
+"""Train a model that removes noise from speech, and run its int8 file as on a microcontroller.
 
 `python -m examples.denoise` trains two LN-LSTM layers on voice-like sounds for two minutes, and
 runs single-step files on other sounds. It needs the extra `micro`, which is for Linux.
@@ -14,11 +14,11 @@ import tensorflow as tf
 import keras_norm
 from keras_norm.export import Step, check, export_tflite, open_runner
 
-RATE, FRAME, HOP, UNITS = 16_000, 512, 128, 64  # a spectrum of 32 ms every 8 ms
+RATE, FRAME, HOP, UNITS = 16_000, 512, 128, 64  # an STFT frame of 32 ms starts every 8 ms
 
 
 def voice(rng, samples):
-    """Make a sound like speech: syllables of harmonics through three formants, and pauses."""
+    """Make a sound like speech: harmonic tones, filtered by three formants, and pauses."""
     sound, start, pitch = np.zeros(samples + RATE), 0, rng.uniform(90, 250)
     while start < samples:
         t = np.linspace(0, 1, int(rng.uniform(0.1, 0.35) * RATE))
@@ -32,7 +32,7 @@ def voice(rng, samples):
 
 
 def noise(rng, samples):
-    """Make a hiss, with or without taps on a table."""
+    """Make background noise: a hiss, at random with the sound of taps on a table."""
     white = np.fft.rfft(rng.normal(size=samples))
     hiss = np.fft.irfft(white / np.arange(1, len(white) + 1) ** 0.5, samples)
     tap = rng.normal(size=800) * np.exp(-np.arange(800) / 150)
@@ -41,7 +41,7 @@ def noise(rng, samples):
 
 
 def mix(seed, count, frames):
-    """Make noisy sounds at -5 to 10 dB and the clean sounds: spectra (count, frames, bins)."""
+    """Make noisy sounds (SNR -5 to 10 dB) and clean sounds: two STFTs (count, frames, bins)."""
     rng, pairs = np.random.default_rng(seed), []
     for _ in range(count):
         clean, added = (make(rng, FRAME + HOP * (frames - 1)) for make in (voice, noise))
@@ -51,7 +51,7 @@ def mix(seed, count, frames):
 
 
 def build():
-    """Build a model from log magnitudes to a mask: the share of each magnitude to keep."""
+    """Build a model that predicts a mask from log magnitudes: the share of each to keep."""
     x = inputs = keras.Input((None, FRAME // 2 + 1), name="log_magnitude")
     x = keras_norm.LayerNormalization(name="frame_norm")(x)  # removes the loudness
     for name in ("lstm_1", "lstm_2"):
@@ -60,7 +60,7 @@ def build():
 
 
 def snr(*spectra):
-    """Return the mean SNR of (estimated, clean) STFTs, measured in the time domain [dB]."""
+    """Return the mean SNR in dB of the estimated sounds; `spectra` are STFTs (estimated, clean)."""
     window = tf.signal.inverse_stft_window_fn(HOP)
     x, clean = (tf.signal.inverse_stft(s, FRAME, HOP, window_fn=window).numpy() for s in spectra)
     return np.mean(10 * np.log10(np.sum(clean**2, axis=1) / np.sum((x - clean) ** 2, axis=1)))
@@ -79,8 +79,9 @@ def main(argv=None):
     model, files = build(), []
     model.compile(keras.optimizers.Adam(2e-3), "mse")
     model.fit(x, np.clip(np.real(clean / noisy), 0, 1), 16, args.epochs, verbose=2)
-    print(f"noisy {snr(noisy_test, clean_test):.2f} dB")
-    print(f"Keras {snr(noisy_test * model.predict(x_test, verbose=0), clean_test):.2f} dB")
+    predicted = model.predict(x_test, verbose=0)
+    print(f"SNR of the noisy sounds: {snr(noisy_test, clean_test):.2f} dB")
+    print(f"SNR with the Keras model: {snr(noisy_test * predicted, clean_test):.2f} dB")
     for kind in (None, "int16x8", "int8"):
         file = args.out / f"{kind or 'float32'}.tflite"
         export_tflite(model, file, signature="step", quantize=kind, samples=x[:20], overwrite=True)
@@ -88,7 +89,7 @@ def main(argv=None):
         for runtime in ("TFLite", "TFLite Micro"):
             with open_runner(file, signature_name="step", runtime=runtime) as run:
                 mask = Step(model).over_time(run, {"log_magnitude": x_test})["mask"]
-            print(f"{file.name} in {runtime} {snr(noisy_test * mask, clean_test):.2f} dB")
+            print(f"SNR with {file.name} in {runtime}: {snr(noisy_test * mask, clean_test):.2f} dB")
     report = check(model, files, x_test[:, :250])
     report.print()
     return 0 if report else 1

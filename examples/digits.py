@@ -16,14 +16,14 @@ from sklearn.model_selection import train_test_split
 import keras_norm
 from keras_norm.export import check, export_saved_model, export_tflite
 
-UNITS, ROWS, EVERY = 64, 8, 5  # EVERY: gradient steps from one evaluation to the next
+UNITS, ROWS, EVERY = 64, 8, 5  # EVERY: gradient steps between two evaluations
 
 LAYERS = {
     "LSTM": lambda: keras.layers.LSTM(UNITS),
     "LN-LSTM": lambda: keras_norm.LayerNormLSTM(UNITS),
     "BN-LSTM": lambda: keras_norm.BatchNormLSTM(UNITS, max_timesteps=ROWS),
 }
-RATES = {"LSTM": 0.03, "LN-LSTM": 0.01, "BN-LSTM": 0.003}  # the best of three for each model
+RATES = {"LSTM": 0.03, "LN-LSTM": 0.01, "BN-LSTM": 0.003}  # the best of three learning rates
 EXPORTED = ("LN-LSTM", "BN-LSTM")
 
 
@@ -35,7 +35,7 @@ def load():
 
 
 def build(name):
-    """Build a classifier of images, which are sequences of rows."""
+    """Build an image classifier, which reads an image as a sequence of rows."""
     inputs = keras.Input((None, ROWS), name="rows")
     outputs = keras.layers.Dense(10, activation="softmax", name="digit")(LAYERS[name]()(inputs))
     return keras.Model(inputs, outputs, name=name.lower().replace("-", "_"))
@@ -65,7 +65,7 @@ def export_and_check(model, x_test, y_test, folder):
     tflite = export_tflite(model, folder / "model.tflite", overwrite=True)
     report = check(model, [saved_model, tflite], {"rows": x_test}, labels=y_test)
     report.to_html(folder / "report.html")
-    print(f"  {report.verdict}")  # report.print() prints all tables
+    print(f"  {report.verdict}")  # report.print() would print all tables too
     return bool(report)
 
 
@@ -88,7 +88,7 @@ def main(argv=None):
             passed &= export_and_check(model, data[1], data[3], args.out / model.name)
     axes.set(xlabel="gradient steps", ylabel="test accuracy [%]", title="Digits, row by row")
     axes.legend(loc="lower right")
-    print("One seed. Over nine seeds, the LN-LSTM learns fastest; no model clearly ends better.")
+    print("With nine seeds, the LN-LSTM learns fastest, and no model is clearly better at the end.")
     curves, reports = args.out / "learning_curves.png", sorted(args.out.glob("*/report.html"))
     axes.figure.savefig(curves, dpi=150)
     print("Open these files:", curves, *reports, sep="\n")

@@ -24,11 +24,11 @@ from sklearn.datasets import load_digits
 import keras_norm
 from keras_norm.export import check, export_saved_model
 
-ROWS, UNITS, STEPS, BATCH = 8, 16, 22, 64  # BATCH: samples of all processes in one step
+ROWS, UNITS, STEPS, BATCH = 8, 16, 22, 64  # BATCH: samples in a step, all processes together
 
 
 def join(processes, process):
-    """Connect all processes. If one dies, the others end 20 s later. Slurm needs no arguments."""
+    """Connect all processes. If a process dies, the other processes end 20 s later."""
     jax.config.update("jax_cpu_collectives_implementation", "gloo")  # between GPUs, JAX uses NCCL
     if processes is not None:
         os.environ.setdefault("JAX_COORDINATOR_ADDRESS", "127.0.0.1:53210")
@@ -39,7 +39,7 @@ def join(processes, process):
 
 
 def load():
-    """Load the training samples of this process, in full batches, and the test samples."""
+    """Load the training samples of this process, a multiple of the batch size, and test samples."""
     x, y = load_digits(return_X_y=True)
     x = (x / 16.0).astype("float32").reshape(-1, ROWS, ROWS)
     samples = STEPS * (BATCH // jax.process_count())
@@ -66,10 +66,10 @@ def train(distribution, x, y, epochs, checkpoint):
         with distribution.scope():
             options = {"batch_size": len(x) // STEPS, "initial_epoch": epoch, "epochs": epoch + 1}
             model.fit(x[order], y[order], shuffle=False, verbose=2, **options)
-        # Inside the scope, `save` would create variables and wait for the other processes.
+        # Inside distribution.scope(), `save` would create variables and wait for all processes.
         if jax.process_index() == 0:
             model.save(checkpoint.with_name("new.keras"))
-            os.replace(checkpoint.with_name("new.keras"), checkpoint)  # the whole file or nothing
+            os.replace(checkpoint.with_name("new.keras"), checkpoint)  # safe if a process dies
     multihost_utils.assert_equal(model.get_weights(), "The processes have different weights")
     print(f"All weights and statistics are equal on {jax.process_count()} processes.")
 

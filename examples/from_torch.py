@@ -29,7 +29,7 @@ def load():
 
 
 def train(epochs):
-    """Train a classifier with PyTorch; return its state dict, and inputs with its outputs."""
+    """Train a classifier with PyTorch; return its state dict, test inputs and their outputs."""
     import torch
     from torch import nn
 
@@ -61,7 +61,7 @@ def train(epochs):
 
 
 def build():
-    """Build the same classifier in Keras; return it, and its layers by the names in PyTorch."""
+    """Build the PyTorch classifier in Keras; return the model, and its layers by PyTorch name."""
     lstm = [keras.layers.LSTM(UNITS, return_sequences=True) for _ in range(2)]
     lstm = [keras.layers.Bidirectional(layer) for layer in lstm]
     norm = keras_norm.LayerNormalization(epsilon=1e-5)  # the epsilon of PyTorch
@@ -91,7 +91,7 @@ def main(argv=None):
         for length in ("8", "16"):
             rows, expected = entries[f"{length}.rows"], entries[f"{length}.logits"]
             differences.append(np.abs(run({"rows": rows})["logits"] - expected).max())
-            print(f"{file}, rows {rows.shape}: differs from PyTorch by {differences[-1]:.1e}")
+            print(f"{file} on inputs {rows.shape} differs from PyTorch by {differences[-1]:.1e}")
     return 0 if max(differences) <= TOLERANCE else 1
 
 

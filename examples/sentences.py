@@ -40,7 +40,7 @@ def load(samples=None):
 
 
 def build(words):
-    """Build a classifier of texts; `words` are the known words."""
+    """Build a text classifier with the vocabulary `words`."""
     texts = keras.Input((), dtype="string", name="question")
     to_ids = keras.layers.TextVectorization(vocabulary=words, standardize="lower", name="words")
     x = keras.layers.Embedding(to_ids.vocabulary_size(), UNITS, mask_zero=True)(to_ids(texts))
@@ -51,9 +51,9 @@ def build(words):
 
 
 def tokenize(texts, words):
-    """Compute the ids of `TextVectorization(standardize="lower")` as an app does: without Keras."""
+    """Convert texts to the ids of `TextVectorization(standardize="lower")`, without Keras."""
     ids = {word.encode(): k for k, word in enumerate(words)}
-    # TensorFlow lowers the letters A to Z only, as Python does for bytes. Id 1 is an unknown word.
+    # TensorFlow makes only A to Z lower case, as Python does for bytes. Id 1 is an unknown word.
     rows = [[ids.get(word, 1) for word in text.encode().lower().split()] for text in texts]
     longest = max(map(len, rows))
     return np.array([row + [0] * (longest - len(row)) for row in rows])
@@ -64,7 +64,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/sentences"))
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--samples", type=int, help="use at most this many questions of each part")
+    parser.add_argument("--samples", type=int, help="at most this many train and test questions")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     (questions, kinds), (test_questions, test_kinds) = load(args.samples)
@@ -89,7 +89,7 @@ def main(argv=None):
         report.print()
     with export.open_runner(tflite) as run:
         difference = np.abs(run({"question": ids})["kind"] - model.predict(test_texts)).max()
-    print(f"The file on the ids of `tokenize` and the model on texts differ by {difference:.1e}")
+    print(f"The TFLite file on ids differs from the model on texts by {difference:.1e}")
     return 0 if all(reports) and difference < 1e-5 else 1
 
 

@@ -23,7 +23,7 @@ FILE = pathlib.Path(os.environ.get("KERAS_NORM_DATA", "."), "translation_cmn_eng
 
 
 def load(path, samples=None):
-    """Load pairs of Chinese characters and English words: a training list and a test list."""
+    """Load pairs (list of Chinese characters, list of English words) for training and testing."""
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
         pairs = [line.split("\t")[:2] for line in lines]
     split = ((list(zh), re.findall(r"[\w']+|[.?!,]", en.lower())) for en, zh in pairs)

@@ -115,7 +115,7 @@ def custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
 def _pairs_of_layers(
     layer: keras.layers.Layer, copy: keras.layers.Layer
 ) -> Iterator[tuple[keras.layers.Layer, keras.layers.Layer]]:
-    """Iterate over a layer, its nested layers and their copies, an outer layer first.
+    """Yield the pairs (layer, copy) of a layer and of its nested layers, outer layers first.
 
     Layers that the code of a class creates may have new names in the copy, but have equal
     positions. Keras adds a layer to a copied model for each place where masked inputs are joined;
@@ -142,10 +142,9 @@ def _pairs_of_layers(
 
 
 def _copy_attributes(layer: keras.layers.Layer, copy: keras.layers.Layer) -> None:
-    """Copy the attributes of a layer that are neither weights nor in the config of every layer.
+    """Copy `trainable`, the states of an RNN and the state of `adapt` from a layer to its copy.
 
-    These are `trainable`, the states of a stateful layer, and the state that `adapt` computed, such
-    as a vocabulary.
+    The state of `adapt` is for example the vocabulary of a TextVectorization.
     """
     if copy.trainable != layer.trainable:
         copy.trainable = layer.trainable

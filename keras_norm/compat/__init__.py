@@ -1,4 +1,4 @@
-"""Load weights that another library trained."""
+"""Load weights that were trained with another library, such as PyTorch or Flax."""
 
 from keras_norm.compat.addons_weights import load_addons_weights
 from keras_norm.compat.biased_layer_norm import BiasedLayerNormalization

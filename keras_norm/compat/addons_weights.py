@@ -23,14 +23,14 @@ from keras_norm.typing import TensorLike
 SOURCE = "tfa.rnn.LayerNormLSTMCell"
 
 
-# The argument `layer` has the type keras.layers.Layer: for a type checker, NormLSTM of the stub
-# __init__.pyi is not the class NormLSTM of keras_norm.rnn.lstm.
+# `layer` has the type keras.layers.Layer. With the type NormLSTM, type checkers would refuse the
+# NormLSTM of the stub __init__.pyi, which for them is another class.
 def load_addons_weights(
     layer: keras.layers.Layer,
     weights: Sequence[TensorLike] | str | os.PathLike[str],
     epsilon: float = 1e-3,
 ) -> None:
-    """Load the weights of a model, layer or cell with `tfa.rnn.LayerNormLSTMCell`.
+    """Load the weights of a `tfa.rnn.LayerNormLSTMCell`, or of a layer or model that contains it.
 
     TensorFlow Addons' cell carries the normalized c to the next timestep, and its default epsilon
     is 1e-3. So the equivalent layer is
@@ -70,7 +70,7 @@ def load_addons_weights(
         variables, old = _list_variables(layer), [NamedWeight("", w) for w in weights]
     _require_same_order(old, variables, layer)
     names = [weight.name or f"weights[{k}]" for k, weight in enumerate(old)]
-    # Two layers of Keras 2 may have one name.
+    # In Keras 2, two layers may have the same name: add the weight's index to a repeated name.
     names = [f"{name} ({k})" if names.count(name) > 1 else name for k, name in enumerate(names)]
     entries = {name: weight.value for name, weight in zip(names, old, strict=True)}
     assignments = map(Assignment.of_entry, variables, names)
@@ -78,7 +78,7 @@ def load_addons_weights(
 
 
 def _require_same_equations(layer: keras.layers.Layer, epsilon: float) -> None:
-    """Raise an error if a cell of keras_norm does not compute the equations of the old cell."""
+    """Raise an error if a cell does not compute the equations of TensorFlow Addons' cell."""
     inner = [layer, *(sublayer for _, sublayer in named_layers(layer))]
     cells = [cell for cell in inner if isinstance(cell, NormCell)]
     lstms = [cell for cell in cells if isinstance(cell, NormLSTMCell)]
@@ -112,7 +112,7 @@ def _list_variables(layer: keras.layers.Layer, is_hdf5: bool = False) -> list[ke
 def _require_same_order(
     old: Sequence[NamedWeight], variables: Sequence[keras.Variable], layer: keras.layers.Layer
 ) -> None:
-    """Raise a ValueError if the numbers of weights differ, or the last words of their names."""
+    """Raise a ValueError if old and new weights differ in number, or in names such as "kernel"."""
     pairs = list(zip(old, variables, strict=False))
     words = [weight.name.rpartition("/")[2] or variable.name for weight, variable in pairs]
     same = [word == variable.name for word, (_, variable) in zip(words, pairs, strict=True)]

@@ -27,7 +27,7 @@ from keras_norm.rnn.norm_form import JOINT_SLOT
 from keras_norm.typing import Array, Config, TensorLike
 
 SOURCE = "The GRU of Dreamer"
-ORDER = (2, 0, 1)  # reset, candidate, update becomes update, reset, candidate
+ORDER = (2, 0, 1)  # gates reset, candidate, update become update, reset, candidate
 FORM = "joint_all"
 OPTIONS: Config = {"activation": "tanh", "recurrent_activation": "sigmoid"}
 OPTIONS |= {"norm_form": FORM, **NO_OPTIONS}
@@ -35,7 +35,7 @@ ADVICE = "Create the layer as NormGRU(units, {norm}(epsilon={epsilon}), norm_for
 
 
 class Names(NamedTuple):
-    """Names of the modules in the cell of a library.
+    """Names of the linear layer and of the norm in the state dict of a library's GRU cell.
 
     Args:
         linear: the linear layer of h and x.
@@ -57,7 +57,7 @@ LIBRARIES = (
 def load_dreamer_weights(
     layer: keras.layers.Layer, weights: Weights, prefix: str = "", *, epsilon: float = 1e-3
 ) -> None:
-    """Load the GRU of sheeprl or of dreamerv3-torch into a `NormGRU`.
+    """Load the weights of the GRU of sheeprl or of dreamerv3-torch into a `NormGRU`.
 
     ::
 
@@ -111,7 +111,7 @@ def load_dreamer_weights(
     advice = f"{advice}, or pass the eps of the norm as epsilon"
     norms = {"epsilon": epsilon, "center": True, "scale": True}
     require_layer_norms(cell, norms, OPTIONS, SOURCE, advice, FORM)
-    # Search for a part of a name, because the user may have forgotten the prefix.
+    # Recognize the library by a part of an entry's name: the user may have forgotten the prefix.
     names = next(
         (names for names in LIBRARIES if any(f"{names.linear}.weight" in name for name in entries)),
         LIBRARIES[-1],

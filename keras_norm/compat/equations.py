@@ -8,9 +8,9 @@ from keras_norm.layers.layer_norm import LayerNormalization
 from keras_norm.rnn.cell import NormCell
 from keras_norm.typing import Config
 
-# Packages whose classes have known equations.
+# Packages whose layer classes have known equations. All other classes are custom.
 KNOWN = ("keras.", "keras_norm.")
-# Options that other libraries do not have.
+# Options of NormLSTM and NormGRU that other libraries do not have, each switched off.
 NO_OPTIONS: Config = {"zoneout": 0.0, "cell_zoneout": 0.0, "peepholes": False, "cell_clip": None}
 NO_OPTIONS |= {"projection_units": None}
 LAYER_NORM: Config = {"epsilon_placement": "inside", "ddof": 0, "rms_scaling": False}
@@ -45,7 +45,7 @@ def require_known_class(layer: keras.layers.Layer) -> None:
 
 
 def recurrent_cell(layer: keras.layers.Layer) -> keras.layers.Layer:
-    """Return the cell of a built recurrent layer; a cell is its own cell.
+    """Return the cell of a built recurrent layer, or the argument itself if it is a cell.
 
     Raises:
         TypeError: the layer or the cell is of a custom class.
@@ -59,7 +59,7 @@ def recurrent_cell(layer: keras.layers.Layer) -> keras.layers.Layer:
 
 
 def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    """Return the forward and the backward layer of `Bidirectional`, or the layer itself.
+    """Return [forward layer, backward layer] of a `Bidirectional`, and [layer] of another layer.
 
     Raises:
         ValueError: the forward layer reads backwards, or the outputs of both directions are merged
@@ -71,9 +71,9 @@ def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
         layers = [layer.forward_layer, layer.backward_layer]
         if layer.merge_mode not in ("concat", None):
             raise ValueError(
-                f"Received {describe(layer)} with merge_mode='{layer.merge_mode}', and a "
-                "bidirectional module concatenates the outputs of both directions. Create it with "
-                "merge_mode='concat'."
+                f"Received {describe(layer)} with merge_mode='{layer.merge_mode}', and the "
+                "bidirectional layers of PyTorch and Flax concatenate the outputs of both "
+                "directions. Create the layer with merge_mode='concat'."
             )
     require_forward(layers[0])
     return layers
@@ -91,7 +91,7 @@ def require_forward(layer: keras.layers.Layer) -> None:
 def require_options(
     layer: keras.layers.Layer, options: Mapping[str, object], source: str, advice: str
 ) -> None:
-    """Raise a ValueError if the configuration of a layer has other options.
+    """Raise a ValueError if options of a layer differ from those of another library's layer.
 
     Args:
         layer: a layer or a cell.
@@ -111,7 +111,7 @@ def require_options(
 
 
 def require_last_axes(layer: keras.layers.Layer, source: str) -> None:
-    """Raise a ValueError if a norm normalizes other axes than the last of its inputs."""
+    """Raise a ValueError if a norm does not normalize the last axes of its inputs."""
     axes = list(layer.axis) if isinstance(layer.axis, list | tuple) else [layer.axis]
     shape = (layer.get_build_config() or {}).get("input_shape") or ()
     from_the_end = [axis if axis < 0 else axis - len(shape) for axis in axes]
@@ -130,7 +130,7 @@ def require_layer_norms(
     advice: str,
     norm_form: str = "separate",
 ) -> None:
-    """Raise a ValueError if a cell has another norm or another option than a LayerNorm cell.
+    """Require that a cell has the LayerNormalizations and options of another library's cell.
 
     Args:
         cell: a built cell.
@@ -156,7 +156,7 @@ def require_layer_norms(
 def require_carried_norms(
     cell: keras.layers.Layer, epsilon: float, options: Mapping[str, object], source: str, name: str
 ) -> None:
-    """Raise a ValueError if a cell is not an LSTM that carries the normalized c.
+    """Raise a ValueError unless a cell is a LayerNorm LSTM with normalize_carry=True.
 
     Args:
         cell: a built cell.
@@ -175,7 +175,7 @@ def require_carried_norms(
 
 
 def require_bias(has_bias: bool, layer: keras.layers.Layer, source: str) -> None:
-    """Raise a ValueError if a layer has a bias and the other library's has none, or reversed."""
+    """Raise a ValueError if use_bias of a layer is not `has_bias`, as in the other library."""
     if has_bias != layer.use_bias:
         raise ValueError(
             f"{source} has {'a' if has_bias else 'no'} bias, and {describe(layer)} has "

@@ -1,4 +1,4 @@
-"""The entries of Flax' recurrent cells for the variables of Keras' cells."""
+"""Map the weights of Flax' recurrent cells to the variables of Keras' cells."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
@@ -14,7 +14,7 @@ Entries: TypeAlias = Mapping[str, TensorLike]
 
 
 class FlaxCell(NamedTuple):
-    """A recurrent cell of Flax.
+    """The name, the gates and the biases of a recurrent cell of Flax, compared with Keras' cell.
 
     Args:
         module: name of the module.
@@ -37,7 +37,7 @@ CELLS = {
 
 
 def cell_assignments(scope: str, cell: keras.layers.Layer, entries: Entries) -> list[Assignment]:
-    """Return the assignments of a recurrent cell.
+    """List the variables of a recurrent cell, each with the Flax weights to load into it.
 
     A linen cell has one kernel for each gate, such as "ii", "if" and "hi". A nnx cell has such
     kernels too, or the joined kernels "dense_i" and "dense_h".
@@ -67,9 +67,9 @@ def cell_assignments(scope: str, cell: keras.layers.Layer, entries: Entries) -> 
     names = {side: [f"{side}{gate}" for gate in gates] for side in ("i", "h")}
     if joined:
         names = {side: [f"dense_{side}"] for side in names}
-    elif f"{scope}if_/kernel" in entries:  # `if` is a keyword of Python
+    elif f"{scope}if_/kernel" in entries:  # in nnx, because `if` is a keyword of Python
         names["i"][1] = "if_"
-    # Of the biases of U h, only the candidate's bias exists in a GRU with a kernel for each gate.
+    # A Flax GRU with one kernel for each gate has a bias of U h for the candidate only.
     biases = [*names[bias], *names["h"][-1:]] if is_gru and not joined else names[bias]
 
     def join(*columns: Array) -> Array:

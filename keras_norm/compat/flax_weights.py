@@ -25,13 +25,13 @@ from keras_norm.compat.named_weights import (
 
 COLLECTIONS = ("params/", "batch_stats/")
 RANDOM_STATES = ("rngs/key", "rngs/count")  # states of nnx random generators, not weights
-# Norms of Keras, with the module of Flax and its default epsilon.
+# For each norm of Keras: the Flax module, and the default epsilon of this module.
 NORMS = {
     keras.layers.LayerNormalization: ("LayerNorm", 1e-6),
     keras.layers.RMSNormalization: ("RMSNorm", 1e-6),
     keras.layers.BatchNormalization: ("BatchNorm", 1e-5),
 }
-# Options of norms that compute the equations of Flax.
+# Options with which a norm of Keras or keras_norm computes the equation of the Flax module.
 OPTIONS = {**LAYER_NORM, "debias": False, "renorm": False}
 # The names of variables in Flax, by the names in Keras.
 NAMES = {
@@ -114,7 +114,7 @@ def load_flax_weights(
 
 
 def _entries(weights: Weights, path: str) -> Entries:
-    """Return the entries by names such as "encoder/lstm/hi/kernel", without collections."""
+    """Return weights by names such as "encoder/lstm/hi/kernel", without "params/" before it."""
 
     def rename(name: str) -> str:
         name = name.replace(".", "/")
@@ -130,7 +130,7 @@ def _entries(weights: Weights, path: str) -> Entries:
 def _layer_assignments(
     scope: str, layer: keras.layers.Layer, entries: Entries, epsilon: float | None
 ) -> list[Assignment]:
-    """Return the assignments of all variables of a layer.
+    """List the variables of a layer, each with the Flax weights to load into it.
 
     Args:
         scope: the name of the module with a slash at its end, or "".
@@ -171,8 +171,8 @@ def _layer_assignments(
 def _require_norm(
     scope: str, layer: keras.layers.Layer, entries: Entries, module: str, epsilon: float
 ) -> None:
-    """Raise a ValueError if a norm has other equations than its module, or needs batch_stats."""
-    advice = f"Create the layer with epsilon={epsilon}, or pass the epsilon of the Flax modules"
+    """Raise a ValueError if a norm differs from the Flax module, or batch_stats are missing."""
+    advice = f"Create the layer with epsilon={epsilon}, or pass the Flax module's epsilon"
     require_options(layer, {**OPTIONS, "epsilon": epsilon}, f"Flax' {module}", advice)
     if module != "BatchNorm":
         require_last_axes(layer, f"Flax' {module}")

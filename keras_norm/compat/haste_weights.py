@@ -22,7 +22,7 @@ from keras_norm.typing import Array
 
 SOURCE = "haste_pytorch.LayerNormLSTM"
 ADVICE = "Create the layer as LayerNormLSTM(units)"
-ORDER = (0, 2, 1, 3)  # i, g, f, o becomes i, f, g, o
+ORDER = (0, 2, 1, 3)  # gates i, g, f, o become i, f, g, o
 EPSILON = 1e-5
 OPTIONS = {"activation": "tanh", "recurrent_activation": "sigmoid", "normalize_carry": False}
 OPTIONS |= {name: value for name, value in NO_OPTIONS.items() if name != "zoneout"}
@@ -66,9 +66,9 @@ def load_haste_weights(layer: keras.layers.Layer, weights: Weights, prefix: str 
     entries = named_entries(weights, ".", path)
     if f"{path}recurrent_bias" in entries:
         raise ValueError(
-            f"'{path}recurrent_bias' is a weight of a GRU of haste. haste's LayerNormGRU has one "
-            "norm of W x and one of U h for all three gates, and no GRU of keras_norm has. Train "
-            "a LayerNormGRU of keras_norm."
+            f"'{path}recurrent_bias' is a weight of haste's LayerNormGRU, which cannot be loaded: "
+            "haste's LayerNormGRU has one norm of W x and one of U h for all three gates, and no "
+            "GRU of keras_norm has these two norms. Train a LayerNormGRU of keras_norm."
         )
     require_forward(layer)
     cell = recurrent_cell(layer)

@@ -15,12 +15,12 @@ SAVE = "numpy.savez('weights.npz', *model.get_weights())"
 HDF5 = (".h5", ".hdf5")
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 VALUE = "VARIABLE_VALUE"
-# Children of a model in a checkpoint that have no weights of the model.
+# Objects in the checkpoint of a model that contain no weights of the model.
 IGNORED = ("keras_api", "optimizer", "save_counter")
 
 
 class NamedWeight(NamedTuple):
-    """A weight with its name in the old model, such as "rnn/layer_norm_lstm_cell/kernel"; or ""."""
+    """A weight and its name, such as "rnn/layer_norm_lstm_cell/kernel", or "" without a name."""
 
     name: str
     value: TensorLike
@@ -138,7 +138,7 @@ def _read_hdf5(path: pathlib.Path) -> list[NamedWeight]:
 
 
 def _read_dataset(dataset: Any, path: pathlib.Path) -> Array:
-    """Read an array that is stored in the file itself: a link may name any file of the computer."""
+    """Read an array; refuse a link to another file, which could be any file of the computer."""
     if dataset.file.filename != str(path) or dataset.external or dataset.is_virtual:
         raise ValueError(
             f"The weight {dataset.name!r} of '{path}' is stored in another file. Write all weights "

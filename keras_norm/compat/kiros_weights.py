@@ -32,7 +32,7 @@ EPSILON = 1e-5
 
 
 def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str) -> None:
-    """Load an LSTM or a GRU of Kiros' `layer-norm`, with or without norms.
+    """Load the weights of an LSTM or a GRU of Kiros' `layer-norm`, with or without norms.
 
     ::
 
@@ -75,7 +75,7 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
             "layer.forward_layer."
         )
     cell = recurrent_cell(layer)
-    # The arrays of "encoder_r_" and the arrays of "encoder_" belong to different layers.
+    # With the prefix "encoder_", ignore the arrays of a layer with the prefix "encoder_r_".
     entries = {
         name: entry
         for name, entry in named_entries(weights, "_", prefix).items()
@@ -125,7 +125,7 @@ def _require_norms(cell: keras.layers.Layer) -> None:
 
 
 def _assignments(cell: keras.layers.Layer, prefix: str, has_norms: bool) -> Iterator[Assignment]:
-    """Yield the assignments of all variables.
+    """Yield each variable of a cell, with the arrays of Kiros' code to load into it.
 
     One array has the gates i, f, o, c of an LSTM. One array has the gates r, u of a GRU, and u is
     z of Keras. The candidate of a GRU has separate arrays, whose names end with x.

@@ -1,4 +1,4 @@
-"""Assign weights that another library named to the variables of Keras layers: all or none."""
+"""Assign the weights of another library to variables of Keras layers, by name: all or none."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ from keras_norm.typing import Array, Tensor, TensorLike
 # Weights by name, in nested dicts or in one dict, or the path of a file of weights.
 Weights: TypeAlias = Mapping[str, TensorLike] | str | os.PathLike[str]
 Sizes: TypeAlias = tuple[int, ...]
-LISTED = 8  # names in one message
+LISTED = 8  # maximum number of names in an error message
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 # Dtypes of quantized weights, such as float8_e4m3fn.
 QUANTIZED_DTYPE = re.compile(r"q?u?int|bool|float")
@@ -39,17 +39,17 @@ class Assignment:
     def of_entry(
         cls, variable: keras.Variable, name: str, value: Callable[..., Array] = lambda entry: entry
     ) -> "Assignment":
-        """Create the assignment of one entry with the shape of the variable."""
+        """Create an assignment from one weight, which has the shape of the variable."""
         return cls(variable, {name: tuple(variable.shape)}, value)
 
     @classmethod
     def zeros(cls, variable: keras.Variable) -> "Assignment":
-        """Create the assignment of zeros, for a variable that the other library does not have."""
+        """Create an assignment of zeros to a variable that the other library does not have."""
         return cls(variable, {}, lambda: np.zeros(variable.shape))
 
 
 def reorder(weights: Array, order: Sequence[int], axis: int = 0) -> Array:
-    """Reorder the blocks of gates in a weight.
+    """Reorder the gates in a weight from another library's order to Keras' order.
 
     ::
 
@@ -69,7 +69,7 @@ def reorder(weights: Array, order: Sequence[int], axis: int = 0) -> Array:
 
 
 def named_entries(weights: Weights, separator: str, prefix: str = "") -> dict[str, TensorLike]:
-    """Return weights in one dict: nested dicts are flattened, and a file is read.
+    """Return all weights in one flat dict by name, from nested dicts or from a file.
 
     Args:
         weights: a dict of arrays or tensors, which may be nested, or a .safetensors or .npz file.
@@ -112,7 +112,7 @@ def _flatten(weights: Mapping[str, TensorLike], separator: str) -> Iterator[tupl
 
 
 def unique_entries(pairs: Iterable[tuple[str, TensorLike]]) -> dict[str, TensorLike]:
-    """Return a dict of (name, entry) pairs, and require that every name occurs once.
+    """Make a dict of (name, weight) pairs; raise a ValueError if a name occurs twice.
 
     Raises:
         ValueError: two entries have one name.
@@ -134,7 +134,7 @@ def assign_weights(
     source: str,
     ignored: Iterable[str] = (),
 ) -> None:
-    """Assign entries to all variables, or to none of them if an entry does not fit.
+    """Assign weights to all variables, or to no variable if any weight does not fit.
 
     Args:
         assignments: the variables and the names of their entries.
@@ -169,7 +169,7 @@ def _compute_value(assignment: Assignment, entries: Mapping[str, TensorLike]) ->
     for name, array in arrays.items():
         _require_finite(name, array, assignment.variable)
     value = assignment.value(*arrays.values())
-    # A sum of finite entries may be infinite.
+    # The sum of two finite biases may be infinite.
     _require_finite(", ".join(arrays), value, assignment.variable)
     return value
 
@@ -187,7 +187,7 @@ def to_array(entry: TensorLike) -> Array:
 
 
 def _require_one_source(assignments: Sequence[Assignment]) -> None:
-    """Raise a ValueError if one layer is given for two modules: the last module would win."""
+    """Raise a ValueError if the user passes one layer for two modules of another library."""
     sources: dict[int, str] = {}
     for assignment in assignments:
         names, variable = ", ".join(assignment.entries), assignment.variable
@@ -212,7 +212,7 @@ def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> N
             f"The entry '{name}' is not an array: {error}. Check the program that wrote the "
             "weights."
         ) from error
-    # Dtypes of NumPy and TensorFlow have names. Dtypes of PyTorch become names as strings.
+    # A dtype of NumPy or TensorFlow has the attribute `name`. For a dtype of PyTorch, use str.
     kind = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
     if kind in FLOATS or ("int" in variable.dtype and "int" in kind):
         return
@@ -229,20 +229,20 @@ def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> N
 
 
 def _require_finite(name: str, array: Array, variable: keras.Variable) -> None:
-    """Raise a ValueError if a value of an entry is not finite, or does not fit its variable.
+    """Raise a ValueError if a weight is not finite, or its variable's dtype cannot store it.
 
     A variance must not be negative either.
     """
     wrong, problem = ~np.isfinite(array), "NaN or infinite values"
-    advice = "Pass the weights of a checkpoint without such values."
+    advice = "Pass a checkpoint without NaN and infinite values."
     if not wrong.any():
-        # The range of bfloat16 is the range of float32.
+        # NumPy has no bfloat16. float32 has the same range.
         dtype = "float32" if variable.dtype == "bfloat16" else variable.dtype
         with np.errstate(over="ignore", invalid="ignore"):
             stored = array.astype(dtype)
         wrong = stored != array if "int" in dtype else ~np.isfinite(stored)
         problem = f"values that do not fit {dtype}"
-        advice = f"Create the layer of the variable '{variable.path}' with another dtype."
+        advice = f"Create the layer of '{variable.path}' with another dtype, such as float32."
     if not wrong.any() and variable.name == "moving_variance":
         wrong, problem = array < 0, "negative values, and it is a variance"
         advice = "Check whether the mean and the variance are exchanged."
@@ -273,8 +273,8 @@ def _describe_names(missing: list[str], additional: list[str], source: str) -> s
     if missing and (longer := [name for name in additional if name.endswith(missing[0])]):
         return f"{text} Pass prefix='{longer[0].removesuffix(missing[0])}'."
     if missing:
-        return f"{text} Pass the weights of the module whose layers you pass."
-    return f"{text} Pass their layers too, or leave these entries out."
+        return f"{text} Pass weights and layers of the same module."
+    return f"{text} Pass layers for these entries too, or remove these entries."
 
 
 def _listed(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Weights of PyTorch's recurrent modules: nn.LSTM, nn.GRU, nn.RNN and LayerNorm LSTM cells."""
+"""Map the weights of PyTorch's nn.LSTM, nn.GRU, nn.RNN and LayerNorm LSTM cells to Keras cells."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -18,16 +18,16 @@ from keras_norm.compat.equations import (
 from keras_norm.compat.named_weights import Assignment, reorder
 from keras_norm.typing import Array, Config, TensorLike
 
-# Names of a parameter such as "weight_ih" in layer k and direction d (0 forward, 1 backward).
+# State dict names of a parameter such as "weight_ih" in layer k and direction d (1 for backward).
 NAMES = (
-    "{parameter}_l{k}{reverse}",  # nn.LSTM, nn.GRU, nn.RNN
-    "{parameter}",  # nn.LSTMCell, and the LayerNorm LSTM cell of TorchScript and NeMo
-    "cell.{parameter}",  # LSTMLayer of TorchScript
+    "{parameter}_l{k}{reverse}",  # Names in nn.LSTM, nn.GRU and nn.RNN.
+    "{parameter}",  # Names in nn.LSTMCell, and in the LayerNorm LSTM cell of TorchScript and NeMo.
+    "cell.{parameter}",  # Names in LSTMLayer of TorchScript.
     "directions.{d}.cell.{parameter}",
-    "layers.{k}.cell.{parameter}",  # StackedLSTM of TorchScript and NeMo
+    "layers.{k}.cell.{parameter}",  # Names in StackedLSTM of TorchScript and NeMo.
     "layers.{k}.directions.{d}.cell.{parameter}",
 )
-# The norms of the LayerNorm LSTM cell, by the slots of NormLSTM.
+# PyTorch's name of each norm in a LayerNorm LSTM cell, by the norm's name in NormLSTM.
 LAYER_NORMS = {
     "kernel_norm": "layernorm_i",
     "recurrent_norm": "layernorm_h",
@@ -36,7 +36,7 @@ LAYER_NORMS = {
 
 
 class Equation(NamedTuple):
-    """A module of PyTorch with the options of the Keras cell that computes it.
+    """A PyTorch module, and the options with which a Keras cell computes the same outputs.
 
     Args:
         module: name of the module.
@@ -55,7 +55,7 @@ GATES: Config = {"activation": "tanh", "recurrent_activation": "sigmoid", **NO_O
 GRU = {**GATES, "reset_after": True, "norm_form": "separate"}
 EQUATIONS = {
     keras.layers.LSTMCell: Equation("nn.LSTM", (0, 1, 2, 3), GATES, "LSTM(units)"),
-    # r, z, n becomes z, r, n
+    # gates r, z, n become z, r, n
     keras.layers.GRUCell: Equation("nn.GRU", (1, 0, 2), GRU, "GRU(units)"),
     keras.layers.SimpleRNNCell: Equation("nn.RNN", (0,), NO_OPTIONS, "SimpleRNN(units)"),
 }
@@ -76,7 +76,8 @@ class Parameters:
         self, entries: Mapping[str, TensorLike], path: str, layer: int = 0, direction: int = 0
     ) -> None:
         self.entries = entries
-        # A name without the index of a layer or a direction belongs to the only layer or direction.
+        # Names without {k} exist for layer 0 only, and names without {d} and {reverse} for
+        # direction 0 only.
         usable = [
             path + name
             for name in NAMES
@@ -101,7 +102,7 @@ def assign_recurrence(
     path: str,
     epsilon: float,
 ) -> list[Assignment]:
-    """Assign the parameters of a recurrent module to its layers.
+    """List the variables of recurrent layers, each with the PyTorch parameters to load into it.
 
     Args:
         layers: the layers of the module from the first to the last: recurrent layers,
@@ -130,7 +131,7 @@ def assign_recurrence(
 def _require_all_cells(
     layers: Sequence[keras.layers.Layer], entries: Mapping[str, TensorLike], path: str
 ) -> None:
-    """Raise a ValueError if the module has a second direction, or more layers."""
+    """Raise a ValueError if the PyTorch module has more layers or directions than `layers`."""
     backward = Parameters(entries, path, direction=1)
     if "weight_ih" in backward and not isinstance(layers[0], keras.layers.Bidirectional):
         raise ValueError(
@@ -165,7 +166,7 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
         if getattr(cell, "projection_units", None) != size:
             raise ValueError(
                 f"'{name}' is the projection of nn.LSTM(proj_size={size}), and {describe(cell)} "
-                f"has another or none. Create the layer as "
+                "has no projection of this size. Create the layer as "
                 f"NormLSTM(units, projection_units={size})."
             )
         options = {**options, "projection_units": size}
@@ -179,7 +180,7 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
 
 
 def _require_gates(cell: keras.layers.Layer, parameters: Parameters, gates: int) -> None:
-    """Raise a ValueError if the module has the number of gates of another recurrent module."""
+    """Raise a ValueError if the weights are of another cell: a GRU's weights for an LSTM."""
     if "weight_hh" not in parameters:
         return
     shape = np.shape(parameters.entries[parameters["weight_hh"]])
@@ -213,7 +214,7 @@ def _kernels(
 def _biases(
     cell: keras.layers.Layer, parameters: Parameters, order: Sequence[int]
 ) -> list[Assignment]:
-    """Assign both biases of PyTorch: their sum, or both rows of a GRU's bias (2, 3H)."""
+    """Join PyTorch's two biases: as their sum, or as the two rows of a GRU's bias (2, 3H)."""
     if not cell.use_bias:
         return []
 

@@ -23,8 +23,8 @@ Layers: TypeAlias = keras.layers.Layer | Sequence[keras.layers.Layer]
 CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
 RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional, *CELLS)
 COUNT = "num_batches_tracked"
-# The PyTorch module of each Keras layer without a recurrence, and the arguments of the Keras layer
-# that the module's equation requires. The `epsilon` that the user passes replaces None.
+# For each Keras layer: the PyTorch module, and the arguments with which the Keras layer computes
+# the outputs of this module. The `epsilon` that the user passes replaces None.
 MODULES: dict[type[keras.layers.Layer], tuple[str, Config]] = {
     keras.layers.Dense: ("nn.Linear", {}),
     keras.layers.Embedding: ("nn.Embedding", {}),
@@ -58,8 +58,8 @@ class Module(NamedTuple):
     epsilon: float
 
 
-# The argument `layers` has the type keras.layers.Layer: for a type checker, NormLSTM of the stub
-# __init__.pyi is not the class NormLSTM of keras_norm.rnn.lstm.
+# `layers` has the type keras.layers.Layer. With the type NormLSTM, type checkers would refuse the
+# NormLSTM of the stub __init__.pyi, which for them is another class.
 def load_torch_weights(
     layers: Layers | Mapping[str, Layers],
     weights: Weights,
@@ -165,7 +165,7 @@ def _assignment(variable: keras.Variable, module: Module) -> Assignment:
 
 
 def _require_module(layer: keras.layers.Layer, module: Module, name: str, options: Config) -> None:
-    """Raise a ValueError if a layer has other equations than its module, or another bias."""
+    """Raise a ValueError if a layer does not compute the outputs of its PyTorch module."""
     if "epsilon" in options:
         advice = f"Create it with epsilon={module.epsilon}, or pass the eps of {name} as epsilon"
         require_options(layer, {**options, "epsilon": module.epsilon}, name, advice)

@@ -12,7 +12,7 @@ SAVE_WITH_FLAX = (
     "safetensors.flax.save_file(flax.traverse_util.flatten_dict(params, sep='/'), "
     "'model.safetensors')"
 )
-# Endings of files that contain a pickle, or another format of a library.
+# Endings of files that are not read, each with the code that writes a .safetensors file instead.
 FOREIGN = {
     **dict.fromkeys((".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"), SAVE_WITH_TORCH),
     ".msgpack": SAVE_WITH_FLAX,
@@ -63,7 +63,7 @@ def _read_safetensors(path: pathlib.Path) -> Arrays:
         import safetensors.numpy
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "The package safetensors is not installed, which reads .safetensors files. Run: pip "
+            "The package safetensors, which reads .safetensors files, is not installed. Run: pip "
             "install safetensors.",
             name=error.name,
         ) from error

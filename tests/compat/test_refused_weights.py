@@ -12,8 +12,8 @@ ONES = np.ones(UNITS)
 # An entry of None is removed. The weights of TensorFlow Addons have numbers in place of names.
 CHANGES = {
     "torch": [
-        ({"bias_hh_l0": None}, "Missing entries: bias_hh_l0. Pass the weights of"),
-        ({"weight_ih": ONES}, "Entries without a layer: weight_ih. Pass their layers"),
+        ({"bias_hh_l0": None}, "Missing entries: bias_hh_l0. Pass weights and"),
+        ({"weight_ih": ONES}, "Entries without a layer: weight_ih. Pass layers for"),
         ({"weight_ih_l0": np.ones((5, 16))}, "transposed: pass its transpose"),
         ({"weight_hr_l0": np.ones((2, 4))}, "'weight_hr_l0' is the projection of nn.LSTM"),
         ({"bias_ih_l0": None, "bias_hh_l0": None}, "Create it with use_bias=False"),

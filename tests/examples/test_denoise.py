@@ -58,8 +58,9 @@ def test_the_files_remove_as_much_noise_as_the_model(monkeypatch, tmp_path, caps
     checked = []  # a check takes a minute
     monkeypatch.setattr(denoise, "check", lambda *given: checked.append(given) or Passed())
     assert denoise.main(["--out", str(tmp_path), "--epochs", "20", "--samples", "60"]) == 0
-    ratios = dict(re.findall(r"^(.+) (-?\d+\.\d+) dB$", capsys.readouterr().out, re.MULTILINE))
-    noisy, expected = (float(ratios.pop(name)) for name in ("noisy", "Keras"))
+    ratios = dict(re.findall(r"^SNR (.+): (-?\d+\.\d+) dB$", capsys.readouterr().out, re.MULTILINE))
+    names = ("of the noisy sounds", "with the Keras model")
+    noisy, expected = (float(ratios.pop(name)) for name in names)
     assert expected > noisy + 1
     assert len(ratios) == 6
     np.testing.assert_allclose(list(map(float, ratios.values())), expected, atol=0.2)
