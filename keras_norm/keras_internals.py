@@ -33,8 +33,8 @@ OVERRIDDEN = {
 # Method of a functional model that rejects inputs whose shape differs from the static shape.
 SHAPE_CHECK = "_assert_input_compatibility"
 
-# Worker scripts of `export.formats`, with the private name of TensorFlow that each script uses. The
-# scripts cannot import this module, because they import nothing from this package.
+# Scripts that `export.formats` runs in new processes, and the private name of TensorFlow that each
+# script uses. A script imports nothing from this package, so a test compares both.
 WORKERS = dict.fromkeys(
     ("onnx/convert_onnx.py", "saved_model/run_saved_model.py"),
     (
@@ -43,15 +43,15 @@ WORKERS = dict.fromkeys(
     ),
 )
 
-# Modules whose custom gradients `release_gradients` releases. Every optimizer of Keras calls
-# `all_reduce` of the second module, which has a custom gradient.
+# Modules whose custom gradients `release_gradients` releases. The second module defines the custom
+# gradient of `all_reduce`, which every optimizer of Keras calls.
 RELEASED = ("keras_norm.", "tensorflow.python.distribute.distribute_lib")
 
 # Operations that need no kernel, because TensorFlow replaces them before it runs a graph.
 REWRITTEN = {"AccumulateNV2"}
 
 
-# The newest versions of the table in pyproject.toml, which the tests run with.
+# The newest versions of Keras and TensorFlow that the tests run with, as in pyproject.toml.
 TESTED = {"keras": (3, 15), "tensorflow": (2, 21)}
 
 
@@ -76,7 +76,7 @@ def warn_of_untested_versions() -> None:
     """Warn if the installed Keras or TensorFlow is newer than every version in the tests."""
     newer = []
     for name, tested in TESTED.items():
-        # Other backends than TensorFlow import TensorFlow only for an export.
+        # Do not import TensorFlow here: other backends need it only for an export.
         installed = getattr(sys.modules.get(name), "__version__", "")
         numbers = re.match(r"(\d+)\.(\d+)", installed)
         if numbers and tuple(map(int, numbers.groups())) > tested:
@@ -139,7 +139,7 @@ def called_layers() -> list[object]:
 
     A layer whose `call` another layer calls directly is not in the list.
     """
-    # Each call of a layer opens a scope of names, on every backend.
+    # On every backend, each call of a layer opens a name scope, which stores the layer.
     global_state: Any = sys.modules["keras.src.backend.common.global_state"]
     scopes = global_state.get_global_attribute("name_scope_stack") or []
     return [scope.caller for scope in scopes]
@@ -155,7 +155,7 @@ def stored_sublayers(store: Mapping[str, Any]) -> set[str] | None:
         Names of attributes, such as "kernel_norm". None if they are not known: weights are stored
         in several files, or the layer itself has no weights in the file.
     """
-    # The class of weights in several files is a subclass.
+    # Weights in several files have the subclass ShardedH5IOStore.
     is_one_file = type(store).__name__ == "H5IOStore"
     group: Any = getattr(store, "_h5_entry_group", None) if is_one_file else None
     return {*group.parent} - {"vars"} if hasattr(group, "parent") else None
@@ -205,7 +205,9 @@ def operations_are_watched() -> bool:
 
 
 def is_graph_of_replica() -> bool:
-    """Return whether the current graph is a replica function's own, where `all_reduce` can run.
+    """Return whether the current graph is the outermost graph of a replica.
+
+    Only there can `all_reduce` run.
 
     MirroredStrategy cannot run `all_reduce` in the graph of a loop, a conditional or a nested
     function.

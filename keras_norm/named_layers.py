@@ -7,7 +7,7 @@ import keras
 
 from keras_norm.keras_internals import sublayers
 
-# Function from a layer and one of its sublayers to the name of the sublayer in paths.
+# Function (layer, its sublayer) -> name of the sublayer in paths.
 NameOf: TypeAlias = Callable[[keras.layers.Layer, keras.layers.Layer], str]
 
 

@@ -1,4 +1,4 @@
-"""Create figures of Matplotlib, which is imported with the first figure only."""
+"""Create figures of Matplotlib, and import Matplotlib only for the first figure."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 
 def new_figure(rows: int, columns: int, height: float) -> "tuple[Figure, list[list[Axes]]]":
-    """Create a figure with a grid of axes, which a notebook shows once, as a result of a cell.
+    """Create a figure with a grid of axes; a notebook shows it once, as the result of a cell.
 
     Args:
         rows: number of rows of axes.
@@ -34,7 +34,7 @@ def new_figure(rows: int, columns: int, height: float) -> "tuple[Figure, list[li
     figure, axes = pyplot.subplots(
         rows, columns, figsize=(8, rows * height + 0.4), squeeze=False, layout="constrained"
     )
-    # A notebook shows the figures that pyplot knows at the end of a cell, and the cell's result.
+    # Without `close`, a notebook would show the figure twice: as an open figure, and as the result.
     pyplot.close(figure)
     for each in axes.flat:
         each.spines[["top", "right"]].set_visible(False)
@@ -44,7 +44,7 @@ def new_figure(rows: int, columns: int, height: float) -> "tuple[Figure, list[li
 
 
 def label_of(name: str) -> str:
-    """Return a name as a label: Matplotlib hides labels that begin with _, and $ begins a formula.
+    """Escape a name for Matplotlib, which hides labels that begin with _, and reads $ as a formula.
 
     Args:
         name: name of a layer, an output or a file.

@@ -1,4 +1,4 @@
-"""Pack sequences of unequal lengths into rows of one length, and take outputs apart again."""
+"""Pack sequences of unequal lengths into rows of equal length, and split outputs by sequence."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from keras_norm.typing import Array, TensorLike
 
 
 class Place(NamedTuple):
-    """The place of a sequence: its row, its first timestep there, and the timestep after it."""
+    """The place of a sequence: the row, the first timestep, and the last timestep plus 1."""
 
     row: int
     start: int
@@ -17,7 +17,7 @@ class Place(NamedTuple):
 
 
 class PackedSequences:
-    """Rows of one length that contain several sequences one after another, without padding between.
+    """Rows of equal length with several sequences each, without padding between the sequences.
 
     `pack_sequences` creates the object. Padding is at the end of a row.
 
@@ -54,7 +54,7 @@ class PackedSequences:
         )
 
     def pack(self, sequences: Sequence[TensorLike]) -> Array:
-        """Put other sequences, such as targets of every timestep, in the same places.
+        """Pack other sequences, such as targets, at the rows and timesteps of the packed sequences.
 
         Args:
             sequences: arrays (time, ...), as long as the packed sequences and in their order.
@@ -69,9 +69,8 @@ class PackedSequences:
         lengths = [end - start for _, start, end in self.places]
         if [len(a) if a.ndim else None for a in arrays] != lengths:
             raise ValueError(
-                "pack needs sequences as many and as long as the packed sequences. Received: "
-                f"{len(arrays)} arrays of shapes {_shorten([a.shape for a in arrays])} for lengths "
-                f"{_shorten(lengths)}."
+                f"pack needs {len(lengths)} sequences of the packed lengths {_shorten(lengths)}. "
+                f"Received: {len(arrays)} arrays of shapes {_shorten([a.shape for a in arrays])}."
             )
         if len({array.shape[1:] for array in arrays}) > 1:
             raise ValueError(
@@ -171,7 +170,7 @@ def pack_sequences(sequences: Sequence[TensorLike], length: int | None = None) -
 
 
 def _first_fit_decreasing(lengths: Array, length: int) -> list[Place]:
-    """Place sequences of these lengths in rows, the longest first, in the order of `lengths`."""
+    """Choose the row and the timesteps of each sequence, beginning with the longest sequence."""
     room = np.full(len(lengths), length)
     places = {}
     for k in np.argsort(-lengths, kind="stable"):

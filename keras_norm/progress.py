@@ -8,12 +8,12 @@ from typing import Any, Self
 import rich.console
 import rich.progress
 
-# Seconds before a bar is shown, and between two updates of a bar in steps without a text.
+# Seconds before a bar is shown, and between two updates of a bar whose steps have no text.
 DELAY, INTERVAL = 1.0, 0.2
 
 
 class Progress(contextlib.AbstractContextManager["Progress"]):
-    """Show the steps of a call as a bar, and remove the bar at the end.
+    """Show the steps of a long call as a progress bar, and remove the bar at the end.
 
     A call that takes less than a second shows no bar. Output that is not a terminal, such as a
     file, gets no bar.
@@ -30,7 +30,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
         self._bar: _TerminalBar | _NotebookBar | None = None
 
     def step(self, text: str = "") -> None:
-        """Begin the next step.
+        """Show that the next step of the call begins.
 
         Args:
             text: describes the step; a bar without texts is updated a few times per second.
@@ -59,7 +59,7 @@ class Progress(contextlib.AbstractContextManager["Progress"]):
 
 
 class _TerminalBar:
-    """One line of a terminal."""
+    """A progress bar in one line of a terminal."""
 
     def __init__(self, console: rich.console.Console) -> None:
         columns = (
@@ -80,7 +80,7 @@ class _TerminalBar:
 
 
 class _NotebookBar:
-    """One output of a notebook's cell, which each step replaces; it needs no widgets."""
+    """A progress bar in an output of a notebook's cell, which each step replaces; no widget."""
 
     def __init__(self) -> None:
         self._output: Any = None

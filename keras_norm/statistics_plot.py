@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The band contains this range of percentiles of the features.
+# The colored band of the plot lies between these percentiles over the features.
 BAND = (10, 90)
 
 
 def plot_statistics(model: keras.Layer) -> "Figure":
-    """Draw the moving mean and variance of each timestep, for each layer that has them.
+    """Draw the moving mean and variance of each timestep, for layers with per-timestep statistics.
 
     One row of the figure shows one `TimestepBatchNormalization`, such as a norm of a
     `BatchNormLSTM`. The line is the median over the features. The band contains 80 % of the
@@ -92,7 +92,7 @@ def _draw(axes: "Axes", values: Array, rows: Array) -> None:
     )
     share = f"{BAND[1] - BAND[0]} % of the features"
     axes.fill_between(timesteps, low, high, color=COLORS[0], alpha=0.25, linewidth=0, label=share)
-    # Without a marker, an updated row between rows without updates would have no line.
+    # Without a marker, an updated row between rows without updates would be invisible.
     axes.plot(timesteps, middle, color=COLORS[0], marker=".", markersize=4, label="median")
     if rows.any():
         last = int(np.flatnonzero(rows)[-1])

@@ -24,13 +24,13 @@ from keras_norm.rnn.slots import NormArgument
 from keras_norm.substitution import substituted_functions
 from keras_norm.typing import Config
 
-# A name, a path such as "encoder/lstm", a class of layers, or a function layer -> bool.
+# Selects layers: by a name, a path such as "encoder/lstm", a class, or a function layer -> bool.
 Selector: TypeAlias = str | type[keras.layers.Layer] | Callable[[keras.layers.Layer], bool]
 Where: TypeAlias = Selector | list[Selector] | tuple[Selector, ...] | None
 Layers: TypeAlias = Mapping[str, keras.layers.Layer]
 
 TAG = "keras_norm_replacement"
-# Layers that create their sublayers themselves.
+# Layers that are replaced as a whole: their cells and norms are not replaced one by one.
 CLOSED = (*RECURRENT, NormRNN, NormCell)
 
 
@@ -103,7 +103,7 @@ def convert(
     if verbose:
         _print_table(("keras.layers", "keras_norm"), selected, replacements)
         if norm is not None and any(type(layer) not in NORMS for layer in selected.values()):
-            print("The norms change the outputs: accuracy drops until you train the model on.")
+            print("The norms change the outputs: accuracy drops until you train the new model.")
     return converted
 
 
@@ -146,7 +146,7 @@ def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
 def _convertible_layers(
     model: keras.Model, condition: Callable[[keras.layers.Layer], bool], supported: str
 ) -> Layers:
-    """Collect the layers that fulfil a condition, by path.
+    """Return the layers of a model that fulfil a condition, in a dict by path.
 
     The cells and the norms inside a recurrent layer belong to this layer, and are not collected.
 
@@ -219,7 +219,7 @@ def _matches(selector: Selector, path: str, layer: keras.layers.Layer) -> bool:
 
 
 def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.Model:
-    """Rebuild a model from its config with other layers, and copy its weights.
+    """Rebuild a model with `replacements` in place of `layers`, and copy its weights.
 
     Args:
         model: a built model.
@@ -241,8 +241,8 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
         if not isinstance(config, dict) or TAG not in config:
             return part
         unseen.discard(config[TAG])
-        # A functional model stores the name and the calls of a layer beside the layer's config. The
-        # new layer is built when it is called, so it can warn of few features.
+        # Keep the name and the calls of the layer, which a functional model stores beside the
+        # config. Without `build_config`, the new layer is built at its call and can warn there.
         beside = {name: value for name, value in part.items() if name != "build_config"}
         return {**beside, **serialized[config[TAG]]}
 
@@ -254,8 +254,8 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
             raise ValueError(
                 f"{type(layers[path]).__name__} '{path}' is created by the code of "
                 f"{type(owner).__name__}. Pass it to the constructor, and return "
-                "keras.saving.serialize_keras_object(layer) in get_config; or create it there as "
-                f"{type(replacements[path]).__name__}"
+                "keras.saving.serialize_keras_object(layer) in get_config; or create a "
+                f"{type(replacements[path]).__name__} in {type(owner).__name__}"
                 f"{f'; or leave this layer out: where={where}' if where else ''}. See the guide "
                 '"From Keras layers to normalized layers"'
             )
@@ -270,7 +270,7 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
 
 
 def _selector_without(layers: Layers, unseen: set[str]) -> str:
-    """Return the code of a `where` that selects all layers but the unseen ones; "" for no layer."""
+    """Return code for `where` that selects all layers except `unseen`; "" if no layer is left."""
     paths = [path for path in layers if path not in unseen]
     classes = {type(layers[path]): None for path in paths}
     if classes.keys() & {type(layers[path]) for path in unseen}:
@@ -280,7 +280,7 @@ def _selector_without(layers: Layers, unseen: set[str]) -> str:
 
 
 def _print_table(packages: tuple[str, str], layers: Layers, replacements: Layers) -> None:
-    """Print the class of each layer before and after, under the names of their packages."""
+    """Print a table with the path, the old class and the new class of each layer."""
     columns = [rich.table.Column(name, overflow="fold") for name in ("layer", *packages)]
     table = rich.table.Table(*columns, box=None)
     for path, layer in layers.items():

@@ -1,4 +1,4 @@
-"""Create the layer of keras_norm that replaces a Keras layer, and the layer for the way back."""
+"""Create the keras_norm layer that replaces a Keras layer, or the Keras layer that replaces it."""
 
 import inspect
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ from keras_norm.rnn.presets import PRESETS
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Config, Shape
 
-# Keras' recurrent layers, each with its cell, and Keras' norms, each with the layer of keras_norm.
+# For each Keras recurrent layer, its cell; for each Keras norm, the layer of keras_norm.
 RECURRENT = {layer.keras_class: cell for cell, layer in rnn.KERAS_CELLS.items()}
 NORMS = {cls.KERAS_CLASS: cls for cls in layers.LAYERS if cls.KERAS_CLASS is not None}
-# Options without an effect on a cell that has no norm, once it has weights.
+# Options of a cell that change nothing in a built cell without norms.
 UNUSED = {"norm", "norm_form", "normalize_carry", "unit_update_bias"}
 CONVERTIBLE = (*RECURRENT, *RECURRENT.values(), *NORMS)
 
 
 def is_convertible(layer: keras.layers.Layer) -> bool:
-    """Return whether `normalized` can replace a Keras layer; a user's subclass is not replaced."""
+    """Return whether `convert` replaces a layer of this class; it replaces no user's subclass."""
     if type(layer) is RNN:
         return type(layer.cell) in RECURRENT.values()
     return type(layer) in CONVERTIBLE
@@ -57,7 +57,7 @@ def normalized(
         cell = layer.cell.get_config()
         config = {**cell, **config}
         cls = next(of_cell for of_cell, its in RECURRENT.items() if its is type(layer.cell))
-    # Zeros, Keras' default, become the default of the new layer.
+    # Do not copy Keras' default bias initializer, zeros: the new layer has its own default.
     initial_bias = keras.initializers.get(config["bias_initializer"])
     if config["use_bias"] and isinstance(initial_bias, keras.initializers.Zeros):
         del config["bias_initializer"]
@@ -73,7 +73,7 @@ def normalized(
 
 
 def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
-    """Create the Keras layer with the equations of a layer of keras_norm.
+    """Create the Keras layer that computes the outputs of a layer of keras_norm, if there is one.
 
     Returns:
         The Keras layer, not yet built. None for another layer, for a recurrent layer with a norm
@@ -82,7 +82,7 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
     """
     cls, config = type(layer), layer.get_config()
     if cls in NORMS.values():
-        # Keras has no momentum=None.
+        # Keras has no momentum=None: 0.0 differs from the config, so the layer is not replaced.
         options = {**cls.KERAS_OPTIONS, "momentum": config.get("momentum") or 0.0}
         if any(config.get(name, value) != value for name, value in options.items()):
             return None
@@ -109,19 +109,19 @@ def _has_own_options(cell: NormCell) -> bool:
 
 
 def _create(cls: type[keras.layers.Layer], config: Config, *required: object) -> keras.layers.Layer:
-    """Create a Keras layer with those items of a configuration that the class has."""
+    """Create a Keras layer from a config, without the items that the Keras class does not have."""
     names = cls(*required).get_config()
     return cls.from_config({name: value for name, value in config.items() if name in names})
 
 
 def _static_timesteps(layer: keras.layers.Layer) -> int:
-    """Return the number of timesteps of a layer's inputs.
+    """Return the static number of timesteps of a layer's inputs.
 
     Raises:
         ValueError: the number is dynamic, or unknown because the layer is a cell.
     """
     build_config = layer.get_build_config() or {}
-    # Keras stores all shapes of a layer that was called with `initial_state`.
+    # After a call with `initial_state`, Keras stores the input shape as "sequences_shape".
     shapes = build_config.get("shapes_dict") or {}
     shape: Shape = build_config.get("input_shape") or shapes.get("sequences_shape") or ()
     timesteps = shape[1] if len(shape) == 3 else None

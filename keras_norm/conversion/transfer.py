@@ -16,7 +16,7 @@ def copy_weights(
     converted: keras.Model,
     pairs: Sequence[tuple[keras.layers.Layer, keras.layers.Layer]],
 ) -> None:
-    """Copy all weights of a model.
+    """Copy all weights of a model to the converted model.
 
     Args:
         model: the original model.
@@ -29,7 +29,7 @@ def copy_weights(
         for each, side in zip((model, converted), zip(*pairs, strict=True), strict=True)
     )
     for source, target in zip(old, new, strict=True):
-        # On JAX two variables would share one buffer, which `fit` of either model deletes.
+        # Copy by NumPy: on JAX both variables would share a buffer, which `fit` of a model deletes.
         target.assign(to_numpy(source))
     for layer, replacement in pairs:
         _copy_layer_weights(layer, replacement)
@@ -70,7 +70,7 @@ def _join_gru_biases(biases: Array, cell: keras.layers.Layer) -> Array:
 
 
 def _replace_zero_bias(bias: Array, cell: NormCell) -> Array:
-    """Replace zeros in the candidate's bias, as an untrained cell has them, by initial values.
+    """Give the candidate's bias its initial values if it is zero, as in an untrained Keras cell.
 
     Under a per-sample norm with this bias of zeros, the gradient overflows on sequences that begin
     with zeros (see `CandidateNormal`). Without such a norm, or with the user's own initializer, the
@@ -87,7 +87,7 @@ def _replace_zero_bias(bias: Array, cell: NormCell) -> Array:
 
 
 def copy_compile_settings(model: keras.Model, converted: keras.Model) -> None:
-    """Compile the converted model as the original model; the optimizer starts anew.
+    """Compile the converted model like the original model, with a new state of the optimizer.
 
     Raises:
         ValueError: the settings cannot be copied, for example an unregistered loss.

@@ -11,7 +11,7 @@ from keras_norm.typing import Config
 
 # Arguments that Keras reads from **kwargs and does not declare.
 UNDECLARED = frozenset(["implementation", "input_dim", "input_shape"])
-# Arguments missing in configs of earlier revisions, with the values that keep the old outputs.
+# Arguments that files of older revisions lack, with the values that keep the outputs of the files.
 EARLIER_VALUES = {"count_leading_padding": True}
 KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
 

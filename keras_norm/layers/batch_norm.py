@@ -162,7 +162,7 @@ class BatchNormalization(StatisticsNormalization):
         self.input_spec = keras.layers.InputSpec(ndim=len(input_shape), axes=axes)
 
     def require_recurrence_options(self) -> None:
-        """Raise a ValueError for ghost batches and batch renormalization."""
+        """Raise a ValueError for options that a recurrence does not support, such as `renorm`."""
         for option in ("virtual_batch_size", "renorm"):
             if value := getattr(self, option):
                 raise ValueError(
@@ -173,7 +173,7 @@ class BatchNormalization(StatisticsNormalization):
     def call(
         self, inputs: Tensor, training: bool | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """Normalize `inputs`."""
+        """Normalize `inputs` with batch statistics in training, else with moving statistics."""
         require_floating(inputs, self)
         if mask is not None:
             mask = align_mask(mask, inputs, self._axis)
@@ -194,7 +194,7 @@ class BatchNormalization(StatisticsNormalization):
         return ops.cast(y, self.compute_dtype)
 
     def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
-        """Include the correction of batch renormalization in gamma and beta."""
+        """Return gamma and beta, with the corrections of batch renormalization if `renorm`."""
         return renormalize(self, affine, mean, variance) if self.renorm else affine
 
     def update_statistics(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:

@@ -69,7 +69,7 @@ class StatisticsNormalization(AffineNormalization):
     def rematerialized_call(
         self, layer_call: Callable[..., object], *args: object, **kwargs: object
     ) -> Callable[..., object]:
-        """Return the call that Keras runs under keras.RematScope: once, and with a warning."""
+        """Return a call that runs once in a training step, also under keras.RematScope; warn."""
         return run_once(self, layer_call, super().rematerialized_call(layer_call, *args, **kwargs))
 
     def add_statistic(
@@ -290,8 +290,8 @@ class StatisticsNormalization(AffineNormalization):
         return affine
 
     def merge_replicas(self, batch: BatchStatistics, *, per_timestep: bool) -> BatchStatistics:
-        """Return the statistics of the global batch; `global_statistics` has the arguments."""
-        if self.synchronized:  # the statistics are those of the global batch
+        """Merge the batch statistics of all replicas into statistics of the global batch."""
+        if self.synchronized:  # `batch` already is the global batch
             return batch
         return global_statistics([batch], name=self.name, per_timestep=per_timestep)[0]
 

@@ -100,7 +100,7 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         self.add_affine_weights(self._shape)
 
     def require_recurrence_options(self) -> None:
-        """Raise a ValueError for `rms_scaling`."""
+        """Raise a ValueError for rms_scaling=True, which a recurrence does not support."""
         if self.rms_scaling:
             raise ValueError(
                 "A recurrence does not support LayerNormalization(rms_scaling=True). Use "
@@ -108,12 +108,12 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
             )
 
     def step_norm(self, training: bool) -> SampleNorm:
-        """Return the norm that a recurrence computes for this layer."""
+        """Return the norm as pure functions, which a recurrence applies at each timestep."""
         outside = self.epsilon_placement == "outside"
         return SampleNorm(True, self.epsilon, self.ddof, outside)
 
     def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
-        """Normalize `x` over `axes`."""
+        """Apply layer normalization to `x` over `axes`."""
         m = moments(x, axes)
         n = math.prod(self._shape)
         y = normalize(

@@ -86,7 +86,7 @@ class FeatureNormalization(Normalization):
         self._shape = feature_sizes(self.axis, input_shape)
 
     def call(self, inputs: Tensor) -> Tensor:
-        """Normalize `inputs`."""
+        """Normalize `inputs`, a tensor or a RaggedTensor, over the axes of the layer."""
         require_floating(inputs, self)
         if not hasattr(inputs, "flat_values"):
             return self.normalize(*with_features(inputs, self.axis, self._shape))

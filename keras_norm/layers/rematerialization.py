@@ -7,15 +7,16 @@ import keras
 
 WARNING = (
     "keras.RematScope would run {layer_class} '{layer_name}' twice in each training step, and so "
-    "update its moving statistics twice. The layer runs once. Create this layer, and the layers "
-    "and models that contain it, outside the scope: they would run it twice too."
+    "update its moving statistics twice. So the layer ignores the scope and runs once. Create this "
+    "layer, and all layers and models that contain it, outside the scope: a layer inside the scope "
+    "would run its inner layers twice too."
 )
 
 
 def run_once(
     layer: keras.layers.Layer, call: Callable[..., object], rematerialized: Callable[..., object]
 ) -> Callable[..., object]:
-    """Return the call of a layer that is not run again in the backward pass, and warn.
+    """Return the call of a layer without rematerialization; warn if a RematScope is active.
 
     Args:
         layer: a layer with moving statistics.

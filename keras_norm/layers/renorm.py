@@ -65,7 +65,7 @@ def add_renorm_weights(layer: keras.layers.Layer, shape: tuple[int, ...]) -> Non
 def renormalize(
     layer: keras.layers.Layer, affine: Affine, mean: Tensor, variance: Tensor
 ) -> Affine:
-    """Include the corrections r and d of batch renormalization in gamma and beta.
+    """Return gamma and beta with the corrections r and d of batch renormalization.
 
     Args:
         layer: batch normalization with the averages.

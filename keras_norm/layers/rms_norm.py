@@ -66,15 +66,15 @@ class RMSNormalization(FeatureNormalization):
 
     @property
     def gamma(self) -> keras.Variable:
-        """The weight `scale`, by the name that it has in other norms."""
+        """The weight `scale`, which other norms name gamma."""
         return self.scale
 
     def step_norm(self, training: bool) -> SampleNorm:
-        """Return the norm that a recurrence computes for this layer."""
+        """Return the norm as pure functions, which a recurrence applies at each timestep."""
         return SampleNorm(False, self.epsilon)
 
     def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
-        """Normalize `x` over `axes`."""
+        """Divide `x` by its root mean square over `axes`, and multiply by gamma."""
         x = ops.cast(x, statistics_dtype(x.dtype))
         gamma = reshape_to_broadcast(self.scale, len(x.shape), axes)
         y = normalize(x, mean_square(x, axes), self.epsilon, gamma=gamma)

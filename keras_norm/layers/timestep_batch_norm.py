@@ -125,7 +125,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         self.add_statistics((self.max_timesteps, *features), counted=True)
 
     def step_norm(self, training: bool) -> TimestepNorm:
-        """Return the norm that a recurrence computes for this layer."""
+        """Return the norm as pure functions, which a recurrence applies at each timestep."""
         learning = bool(training and self.trainable)
         return TimestepNorm(
             self.epsilon, learning, learning and self.synchronized and is_part_of_batch()
@@ -191,8 +191,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # Take the first row of `mean` and of `variance`. An empty batch has no rows, and the
-            # sum is 0. This 0 is not used: with fewer than two sequences the count is 0.
+            # Take the first row of `mean` and `variance`. With an empty batch they may have no
+            # row, and the sum is 0. This 0 is not used, because the count is 0 too.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in batch[:2])
             batch = BatchStatistics(mean, variance, ops.where(here, batch.count, 0.0))
             batch = self.merge_replicas(batch, per_timestep=False)
@@ -200,5 +200,5 @@ class TimestepBatchNormalization(StatisticsNormalization):
         return ops.cast(y, self.compute_dtype)
 
     def _share_moments(self, m: Moments) -> Moments:
-        """Replace the moments of timesteps without enough sequences by those of an earlier one."""
+        """Give timesteps without enough sequences the mean and variance of an earlier timestep."""
         return share_moments(m, self.min_sequences, axis=1)

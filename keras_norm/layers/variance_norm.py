@@ -63,7 +63,7 @@ class VarianceNormalization(FeatureNormalization, AffineNormalization):
         self.add_affine_weights(self._shape)
 
     def normalize(self, x: Tensor, axes: list[int]) -> Tensor:
-        """Normalize `x` over `axes`."""
+        """Divide `x` by its standard deviation over `axes`; apply gamma and beta."""
         variance = moments(x, axes).variance
         affine = self.affine_weights(len(x.shape), axes)
         y = normalize(ops.cast(x, variance.dtype), variance, self.epsilon, *affine)

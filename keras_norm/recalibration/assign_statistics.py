@@ -41,8 +41,8 @@ def assign_statistics(model: keras.Model, statistics: Statistics) -> None:
     """
     if not isinstance(statistics, Statistics):
         raise TypeError(
-            f"statistics must be Statistics. Received: {statistics!r}. Merge a list with "
-            "merge_statistics, and read a file with Statistics.load."
+            f"statistics must be of the class Statistics. Received: {statistics!r}. Merge a list "
+            "with merge_statistics, and read a file with Statistics.load."
         )
     norms = trainable_norms(model)
     if not statistics.layers:
@@ -95,8 +95,8 @@ def _require_data(statistics: Statistics) -> None:
         if layer.called and not layer.has_data().any():
             raise ValueError(
                 f"The data gave no statistics for layer {path!r}. The layer needs two unmasked "
-                "positions, and per-timestep statistics need two unmasked sequences at a timestep. "
-                "Give more data."
+                "samples or timesteps, and per-timestep statistics need two unmasked sequences at "
+                "one timestep. Give more data."
             )
 
 

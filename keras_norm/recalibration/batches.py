@@ -113,7 +113,7 @@ def batches_of(
 
 
 def map_arrays(function: Callable[[Any], Any], inputs: Nest) -> Nest:
-    """Call a function on every array of a nest. The inputs that are None stay None."""
+    """Call a function on every array in nested inputs. An input that is None stays None."""
     return keras.tree.map_structure(lambda a: None if a is None else function(a), inputs)
 
 

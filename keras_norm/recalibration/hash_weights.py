@@ -1,4 +1,4 @@
-"""Compute a hash of a model's weights, to recognize statistics of other weights."""
+"""Compute a hash of a model's weights, to refuse statistics collected with other weights."""
 
 import hashlib
 from collections.abc import Iterable

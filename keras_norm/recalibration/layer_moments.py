@@ -33,7 +33,7 @@ class LayerMoments:
 
     @classmethod
     def empty(cls, layer: keras.layers.Layer) -> "LayerMoments":
-        """Return the statistics of a layer on no data."""
+        """Return the statistics of a layer before any data, with a count of 0."""
         shape = tuple(layer.moving_mean.shape)
         batches = np.zeros(shape[:-1], "int64")
         return cls(np.zeros((*shape[:-1], 1)), np.zeros(shape), np.zeros(shape), batches, False)
@@ -44,7 +44,7 @@ class LayerMoments:
         return BatchStatistics(self.mean, self.variance, self.count)
 
     def merge(self, other: "LayerMoments") -> "LayerMoments":
-        """Return the statistics of the data of both."""
+        """Merge two statistics of one layer into the statistics of the data of both."""
         # Hide NumPy's overflow warning: `is_finite` finds an overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance, count = self.moments.merge(other.moments)
@@ -57,10 +57,7 @@ class LayerMoments:
         return all(bool(np.isfinite(s[rows]).all()) for s in (self.mean, self.variance))
 
     def has_data(self) -> Array:
-        """Return which rows have enough data, bool (..., 1): two positions, or two sequences.
-
-        A single one has no variance.
-        """
+        """Return for each row whether its count is 2 or more, bool (..., 1): 1 has no variance."""
         found: Array = self.count >= MIN_SEQUENCES
         return found
 

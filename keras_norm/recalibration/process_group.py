@@ -12,7 +12,7 @@ from keras_norm.typing import Array, Tensor
 
 @contextlib.contextmanager
 def without_distribution() -> Iterator[None]:
-    """Create and run a model on the devices of this process alone, inside a `with` block.
+    """Let models run on the devices of this process only, inside a `with` block.
 
     With `keras.distribution` on JAX, a new variable is an array of all processes.
     """
@@ -100,7 +100,7 @@ def _gather_with_tensorflow(model: keras.Model, own: bytes) -> list[bytes]:
     weights = getattr(model, "weights", None)
     if weights:
         strategy = getattr(weights[0].value, "distribute_strategy", None)
-    else:  # not built, or not a model: this process sends an error
+    else:  # not built, or not a model: this process sends its error later
         strategy = getattr(model, "distribute_strategy", None)
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return [own]

@@ -136,7 +136,7 @@ class Recalibrator:
 
         self._require_equal_passes(layer_by_layer)
         total = collect(None, {})
-        # The statistics of the first group are exact: its inputs depend on no other group.
+        # The first group of layers needs no second pass: its inputs depend on no other layer.
         for paths in self._groups()[1:] if layer_by_layer else ():
             layers = {**total.layers, **collect(paths, total.layers).layers}
             total = Statistics(layers, total.batches, total.weights)
@@ -160,7 +160,7 @@ class Recalibrator:
             )
 
     def _groups(self) -> list[list[str]]:
-        """Return the groups of layers, which a process without data does not know."""
+        """Return the groups of layers from a process with data: only its model has run."""
         own = json.dumps(self._collector.groups()).encode()
         groups: list[list[str]] = max(map(json.loads, gather_bytes(self._model, own)), key=len)
         return groups

@@ -111,7 +111,7 @@ class Statistics:
 
 
 def _find_problem(layer: LayerMoments) -> str:
-    """Describe why the arrays of a layer are not statistics; "" if they are."""
+    """Describe what is wrong in the arrays of a layer, such as NaN; "" if nothing is wrong."""
     mean, variance, count, batches = *layer.moments, layer.batches
     if any(s.dtype != "float64" for s in layer.moments) or batches.dtype != "int64":
         return "arrays that are not float64 and int64"

@@ -14,7 +14,7 @@ from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.moments import moments, statistics_dtype
 from keras_norm.typing import Tensor
 
-# Counter for `first_call`: it records the order in which the norms are called first.
+# Counter of first calls: it gives each norm the number of its first call among all norms.
 CALLS = itertools.count()
 
 
@@ -71,7 +71,7 @@ class StatisticsAccumulator:
             variable.assign(ops.zeros(variable.shape, variable.dtype))
 
     def _replace_updates(self, norm: StatisticsNormalization) -> None:
-        """Add the statistics that a layer of keras_norm would update its moving statistics with."""
+        """Let a layer of keras_norm add its batch statistics here, not to the moving statistics."""
 
         def add_steps(batch: BatchStatistics, *, ghosts: bool = False) -> None:
             if not (ghosts or self.counts_all):
@@ -101,7 +101,7 @@ class StatisticsAccumulator:
         norm.call = call_and_add
 
     def _add(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
-        """Add the statistics of a call."""
+        """Merge the statistics of one call into the accumulated count, mean and variance."""
         if self.first_call is None:
             self.first_call = next(CALLS)
         m, v, n = (ops.cast(x, self.mean.dtype) for x in (mean, variance, count))
@@ -115,7 +115,7 @@ class StatisticsAccumulator:
 
 
 def _merge_steps(norm: StatisticsNormalization, batch: BatchStatistics) -> list[Tensor]:
-    """Merge the statistics of timesteps that share a row: mean, variance and count by row.
+    """Merge timesteps that share a row of moving statistics: mean, variance and count by row.
 
     The last row belongs to several timesteps, each other row to one timestep.
 
@@ -154,7 +154,7 @@ def _moments_of_inputs(
 def _stored_statistics(
     norm: keras.layers.Layer, arguments: Mapping[str, Tensor]
 ) -> tuple[Tensor, ...]:
-    """Return mean, variance and count of a call of a custom layer, which stored mean and variance.
+    """Read batch mean and variance from a custom layer's moving statistics; compute the count.
 
     Args:
         norm: the layer.

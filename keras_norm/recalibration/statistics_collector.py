@@ -74,7 +74,7 @@ class StatisticsCollector:
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
-        self._drawn: Counter[int] = Counter()  # batches that had noise, by their hash
+        self._drawn: Counter[int] = Counter()  # hash of a batch -> number of such batches
         self._compiled: dict[tuple[str, ...], Run] = {}
 
     def __call__(
@@ -126,7 +126,7 @@ class StatisticsCollector:
         return Statistics(total, used, hashed)
 
     def groups(self) -> list[list[str]]:
-        """Group the layers that ran, in the order of their first calls.
+        """List the paths of the layers that ran, in call order; the norms of an RNN are one group.
 
         The norms of one recurrent layer are one group, because the inputs of each of them depend on
         the others through the states.
@@ -143,7 +143,7 @@ class StatisticsCollector:
         return list(found.values())
 
     def _batch_size(self) -> int | None:
-        """Return the batch size of a stateful model, or None for any.
+        """Return the batch size of a stateful model, or None if the model takes any batch size.
 
         Only a stateful model needs batches of a fixed size. Other models may have a static batch
         size too: a Sequential model stores the batch size of its first call.
@@ -156,7 +156,7 @@ class StatisticsCollector:
         self._clone.set_weights(self.model.get_weights())
         for _, copy, _ in self.layers.values():
             for variable in copy.non_trainable_variables:
-                # A batch whose statistics come from the moving statistics needs finite numbers.
+                # A batch with too few samples is normalized with these, so they must be finite.
                 value = to_numpy(variable)
                 variable.assign(np.nan_to_num(value, nan=1.0, posinf=1.0, neginf=1.0))
         for path, statistics in given.items():
@@ -166,7 +166,7 @@ class StatisticsCollector:
             layer.reset_state()
 
     def _seed_noise(self, x: Nest) -> None:
-        """Set the seeds to a hash of the batch, and of its number among equal batches."""
+        """Seed the noise with a hash of the batch, so that equal data draw equal noise."""
         if not self._seeds:
             return
         hashed = 0
@@ -175,7 +175,7 @@ class StatisticsCollector:
                 is_strings = array.dtype == object
                 content = repr(array.tolist()).encode() if is_strings else array.tobytes()
                 hashed = zlib.crc32(content, hashed)
-        # The states of Keras' seed generators are the seed and the number of draws.
+        # The state of a Keras seed generator is an array [seed, number of draws].
         number = self._drawn[hashed]
         self._drawn[hashed] += 1
         for seed, start in self._seeds:

@@ -10,7 +10,7 @@ from keras_norm.recalibration.process_group import require_whole_weights
 
 
 def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
-    """Return the batch normalizations of a model that are not frozen, by their stable paths.
+    """Return the batch normalizations of a model that are not frozen, in a dict by path.
 
     Raises:
         TypeError: `model` is not a model.
@@ -41,7 +41,7 @@ def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
 
 
 def stable_norms(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
-    """List the batch normalizations of a model with paths that a loaded model has too.
+    """List the batch normalizations of a model by paths that saving and loading do not change.
 
     The order is that of `batch_norms`. A layer that code creates, such as the cell of a
     BatchNormLSTM, gets a new number from Keras in each loaded model: "batch_norm_lstm_cell_3". The
@@ -50,7 +50,7 @@ def stable_norms(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
     taken: Counter[tuple[int, str]] = Counter()
 
     def name_of(parent: keras.layers.Layer, child: keras.layers.Layer) -> str:
-        # The config of a functional or Sequential model has the names of its layers.
+        # A functional or Sequential model saves the names of its layers, so they do not change.
         name = str(child.name) if is_functional(parent) else _without_number(child)
         number = taken[id(parent), name]
         taken[id(parent), name] += 1
@@ -60,7 +60,7 @@ def stable_norms(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
 
 
 def _without_number(layer: keras.layers.Layer) -> str:
-    """Return the name of a layer without the number that Keras adds to a name from the class."""
+    """Return the name of a layer without Keras' number: "lstm_cell" for "lstm_cell_3"."""
     name = re.sub(r"_\d+$", "", layer.name)
     from_class = name.replace("_", "") == type(layer).__name__.lower()
     return name if from_class else str(layer.name)

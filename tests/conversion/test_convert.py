@@ -255,7 +255,7 @@ def test_a_table_lists_the_converted_layers_and_new_norms_lower_the_accuracy(cap
         ["layer", "keras.layers", "keras_norm"],
         ["lstm", "LSTM", "LayerNormLSTM"],
     ]
-    assert last == "The norms change the outputs: accuracy drops until you train the model on."
+    assert last == "The norms change the outputs: accuracy drops until you train the new model."
     convert(model, None, "lstm")
     convert(model, "layer", "norm")
     assert "accuracy" not in capsys.readouterr().out

@@ -139,7 +139,7 @@ def test_convert_writes_a_compiled_model_with_norms_and_prints_its_layers(run, t
     *table, last = out.splitlines()
     names = ["layer", "keras.layers", "keras_norm", "lstm", "LSTM", "BatchNormLSTM"]
     assert " ".join(table).split() == names
-    assert "accuracy drops until you train the model on" in last
+    assert "accuracy drops until you train the new model" in last
     converted = keras.saving.load_model(new)
     assert converted.get_layer("lstm").max_timesteps == 4
     assert converted.get_compile_config()["loss"] == "mae"
