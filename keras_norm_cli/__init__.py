@@ -58,7 +58,7 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
     with interruptible():
         escape_unknown_letters()
         try:
-            if args.command == "verify":  # `verify` runs without Keras, imported below
+            if args.command == "verify":  # needs no Keras, which is imported below
                 _import_modules(args.modules)
                 return print_result(args.file, args.golden_cases), ""
             check_files(args)

@@ -14,7 +14,7 @@ from keras_norm_cli.file_formats import BUILT_IN
 
 DEFAULT_FORMAT = "saved_model"
 ARRAYS = ".npz file of arrays by input name, or .npy file for a model with one input"
-LARGEST = 2**63 - 1  # TensorFlow reads versions and sizes as 64 bits
+LARGEST = 2**63 - 1  # TensorFlow stores versions and sizes as 64-bit integers
 
 
 class ArgumentsError(Exception):
@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _ShowVersions(argparse.Action):
-    """Prints versions for --version; only this action needs an installed package."""
+    """Prints the versions of keras-norm, Python and the requirements for `--version`."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"keras-norm {importlib.metadata.version('keras-norm')}")
@@ -189,7 +189,7 @@ def make_parser() -> argparse.ArgumentParser:
     text = "largest accepted difference between outputs in training mode and at inference"
     check.add_argument("--max-gap", type=_number, help=text)
 
-    text = "list the samples whose predictions change in other versions of a model"
+    text = "list the samples whose predictions differ between an old model and new versions"
     compare = command("compare", text, "OLD")
     compare.add_argument(
         "versions", nargs="+", metavar="NEW", help=".keras, SavedModel, .tflite or .onnx"
@@ -223,6 +223,6 @@ def make_parser() -> argparse.ArgumentParser:
     new_model(convert)
 
     inspect = command("inspect", "list a model's normalization layers, inputs and outputs")
-    text = "also list how much the inputs differ in size, where a norm of W x removes the size"
+    text = "also list the sizes of the inputs, if a norm of W x removes their differences in size"
     npz(inspect, "--data", f"{ARRAYS}: {text}")
     return parser

@@ -19,7 +19,7 @@ class Header(NamedTuple):
 
 
 def read_headers(path: pathlib.Path) -> dict[str, Header]:
-    """Return the header of each array of a .npz file, by name; of a .npy file by "".
+    """Return the headers of the arrays in a file: {name: header}, or {"": header} of a .npy file.
 
     Args:
         path: any path.
@@ -31,7 +31,7 @@ def read_headers(path: pathlib.Path) -> dict[str, Header]:
     require_arrays(path)
     try:
         headers = _read_headers(path)
-    # The parsers of a damaged file may raise any error.
+    # The zip parser and NumPy may raise any error for a damaged file.
     except Exception as error:
         raise ValueError(f"{path} cannot be read: {printable_error(error)}") from error
     if not headers:
@@ -66,11 +66,11 @@ def _read_header(file: IO[bytes], size: int) -> Header:
     """Read the header of an array from its file, which has `size` bytes."""
     version = np.lib.format.read_magic(file)
     if version not in ((1, 0), (2, 0), (3, 0)):
-        raise ValueError(f"the version {version} of the format is unknown")
-    # Only headers of structured arrays differ between the versions 2 and 3.
+        raise ValueError(f"the version {version} of the .npy format is unknown")
+    # Read version 3 as version 2: only the headers of structured arrays differ.
     is_first = version == (1, 0)
     read = np.lib.format.read_array_header_1_0 if is_first else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(file)
     if not dtype.hasobject and math.prod(shape) * dtype.itemsize > size - file.tell():
-        raise ValueError(f"the file ends before the last value of shape {shape}")
+        raise ValueError(f"the file ends before the last value of an array of shape {shape}")
     return Header(shape, dtype)

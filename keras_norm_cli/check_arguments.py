@@ -43,7 +43,7 @@ def check_files(args: argparse.Namespace) -> None:
 
 
 def check_formats(args: argparse.Namespace) -> None:
-    """Raise OSError or ValueError for formats that do not fit the other arguments.
+    """Raise OSError or ValueError for a format that is unknown, or does not fit the arguments.
 
     A module of `--import` can register a format, so this function runs after the imports.
     """
@@ -80,7 +80,7 @@ def _require_data(
     labels: Sequence[pathlib.Path],
     least: int,
 ) -> None:
-    """Require `least` samples, and arrays that fit the model's inputs and each other."""
+    """Require at least `least` samples, arrays that fit the inputs, and a label for each sample."""
     if labels and len(labels) != len(data):
         raise ValueError(
             f"Give one file of labels for each of the {len(data)} files of --data. Received: "
@@ -173,7 +173,7 @@ def _require_folder(folder: pathlib.Path, option: str) -> None:
 
 
 def _require_export_options(args: argparse.Namespace) -> None:
-    """Require known formats, options that a chosen format has, and options that combine."""
+    """Require that all formats are known, and that the options fit the formats and each other."""
     formats = known_formats()
     for name in args.format:
         if name not in formats:

@@ -1,4 +1,4 @@
-"""The formats that the command line can write, known without TensorFlow."""
+"""The formats that the command line can write, listed here without an import of TensorFlow."""
 
 import inspect
 import pathlib
@@ -35,7 +35,7 @@ class FileFormat(NamedTuple):
         return path.with_name(f"{path.stem}-{version}{path.suffix}")
 
 
-# The built-in formats by name. A test compares them with the registry.
+# The built-in formats by name. A test compares them with the registry of `keras_norm.export`.
 BUILT_IN = {
     "saved_model": FileFormat(
         "saved_model", {"version", "step", "samples", "golden_cases", "warmup"}
@@ -48,7 +48,7 @@ BUILT_IN = {
 
 
 def known_formats() -> dict[str, FileFormat]:
-    """Return all formats by name: the built-in formats, and the formats that a module registered.
+    """Return all formats by name: the built-in formats, and formats of the user's modules.
 
     A module can register a format only if it has imported the registry.
     """

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from keras_norm_verify.printable import MAX_PRINTED, printable
 
-# Patterns of Python arguments in messages, and the options of the command line to print for them.
+# Pattern of a Python argument in a message -> the command line option to print in its place.
 OPTIONS = {
     r"""\b(quantize|signature)=["'](\w+)["']""": r"--\1 \2",
     r"\bsamples=(\{[^}]*\}|\w+)": "--samples FILE.npz",
@@ -75,7 +75,7 @@ def _log_warning_of_command(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning that names the module of the commands as its caller; ignore other warnings."""
+    """Log a warning about a call in commands.py; ignore warnings about calls in other files."""
     if pathlib.PurePath(filename).parts[-2:] == ("keras_norm_cli", "commands.py"):
         logging.getLogger("keras_norm").warning("%s", message)
 

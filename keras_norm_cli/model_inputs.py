@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from keras_norm_cli.array_headers import Header
 
-# Names of inputs that exported files keep. Other characters are replaced in exported files.
+# Names of inputs that an exported file keeps. In other names, it has other characters.
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-# Keras' names for an input without a name. A single input is named "input" in exported files.
+# Names that Keras gives to inputs without a name. An exported file names such an input "input".
 AUTOMATIC = re.compile(r"(keras_tensor|input_layer)(_\d+)?")
 
 
@@ -61,7 +61,7 @@ def read_model_inputs(path: pathlib.Path) -> dict[str, ModelInput] | None:
     if not inputs or not all(isinstance(n, str) and PLAIN.fullmatch(n) for n in inputs):
         return None
     if len({name.lower() for name in inputs} - {"self"}) < len(inputs):
-        return None  # exported files have names that differ in more than upper and lower case
+        return None  # exported files rename inputs that differ only in upper and lower case
     if any(AUTOMATIC.fullmatch(name) for name in inputs):
         return {"input": next(iter(inputs.values()))} if len(inputs) == 1 else None
     return inputs
@@ -88,11 +88,12 @@ def require_fitting(
     if set(headers) != set(inputs):
         wanted, received = (", ".join(map(repr, names)) for names in (inputs, headers))
         raise ValueError(
-            f"{path}: the data's names must be the model's inputs: {wanted}. Received: {received}."
+            f"{path}: the arrays must have the names of the model's inputs: {wanted}. Received: "
+            f"{received}."
         )
     for name, (shape, dtype) in inputs.items():
         header = headers[name]
-        if dtype == "string":  # the shape of texts may lack a last dimension of 1
+        if dtype == "string":  # texts may be (samples,) for an input (samples, 1)
             continue
         if header.dtype.kind not in "biuf":
             raise ValueError(f"{path}: input {name!r} takes {dtype}. Received {header.dtype}.")

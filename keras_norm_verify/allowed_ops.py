@@ -1,10 +1,9 @@
-"""The operations of TensorFlow that a SavedModel of a stranger may run."""
+"""The TensorFlow operations that a SavedModel from an untrusted source may run."""
 
 # Every operation in this list computes with its inputs, or with variables, lookup tables and random
 # numbers of the model. No operation here accesses files, the Python process, other programs or
-# other machines. An operation that is not in the list is not run: also an operation that a later
-# TensorFlow adds. `tests/export/keras_norm_verify/test_allowed_ops.py` compares the list with the
-# registry of TensorFlow.
+# other machines. All other operations are not run, also new operations of a later TensorFlow.
+# `tests/export/keras_norm_verify/test_allowed_ops.py` compares the list with TensorFlow's registry.
 ALLOWED_OPS = frozenset(
     """
     Abs AccumulateNV2 Acos Acosh Add AddN AddV2 AdjustContrast AdjustContrastv2 AdjustHue

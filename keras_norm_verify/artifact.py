@@ -15,8 +15,8 @@ from keras_norm_verify.golden_cases_file import (
 from keras_norm_verify.printable import printable_error
 from keras_norm_verify.runtimes import RUNTIMES, name_of_format, require_known
 
-# Golden cases are stored in the folder of an artifact; beside a file, in a file with its name and
-# SUFFIX; or in an archive at the end of a TFLite file.
+# Golden cases of a folder are a file in the folder. Golden cases of a file are beside the file, in
+# a file with its name and SUFFIX, or in a zip archive at the end of a TFLite file.
 FILE_NAME = "golden.npz"
 IN_FOLDER = pathlib.PurePath("assets.extra", FILE_NAME)
 SUFFIX = ".golden.npz"

@@ -1,4 +1,4 @@
-"""Follow data and calls through the graph of a SavedModel."""
+"""Find where the values in the graph of a SavedModel come from, and which functions it calls."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeAlias
@@ -6,21 +6,21 @@ from typing import Any, TypeAlias
 # Operations that call the function in their attribute `f`, with their own inputs as arguments.
 CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
 
-# Messages of TensorFlow: MetaGraphDef, TensorInfo and NodeDef. A function is a FunctionDef, or None
-# for the nodes outside functions.
+# Protocol buffers of TensorFlow: MetaGraphDef, TensorInfo, NodeDef and FunctionDef. A Function is
+# None for a node outside functions.
 MetaGraph: TypeAlias = Any
 TensorInfo: TypeAlias = Any
 Node: TypeAlias = Any
 Function: TypeAlias = Any
-# A function ("name", "") or a node outside functions ("", "name").
+# Key of a function, ("its name", ""), or of a node outside functions, ("", "its name").
 Unit: TypeAlias = tuple[str, str]
-# The name of a function ("" outside functions) and the name of a tensor.
+# Key of a tensor: the name of its function ("" outside functions), and its own name.
 Place: TypeAlias = tuple[str, str]
 # The source of a value: a node outside functions by name, an object of the SavedModel by index,
 # CONSTANT for a constant in a function, or None for a value that a caller may choose.
 Origin: TypeAlias = str | int | None
-CONSTANT = "^"  # no node has this name
-# Operations that make a path of other paths. The saver uses them for the names of new checkpoints.
+CONSTANT = "^"  # No node has this name.
+# Operations that build a path from other paths, as the saver does for the files of a checkpoint.
 JOINS = frozenset(
     ["Pack", "Select", "SelectV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin"]
 )
@@ -54,9 +54,9 @@ class DataFlow:
         self.functions = {f.signature.name: f for f in graph.graph_def.library.function}
         self._nodes: dict[Place, Node] = {}
         self._needs: dict[Unit, set[Unit]] = {}
-        # Function -> the nodes that name the function, with the functions of these nodes.
+        # Function -> each node that names the function, after the function that has the node.
         self._callers: dict[str, list[tuple[str, Node]]] = {}
-        # If two functions have one name, TensorFlow's loaders differ in the function that they use.
+        # If two functions or nodes have one name, it is unknown which of both a loader runs.
         self._is_ambiguous = len(self.functions) < len(graph.graph_def.library.function)
         for function, node in nodes_with_functions(graph):
             scope = function.signature.name if function else ""
@@ -71,17 +71,17 @@ class DataFlow:
                 needs |= {("", node_name(tensor)) for tensor in node.input}
         self._captured = _find_captured(graph)
         signatures = graph.signature_def.values()
-        # A caller passes values for these nodes, in place of the values that the graph computes.
+        # The caller of a signature chooses the values of the signature's input nodes.
         inputs = (tensor for s in signatures for tensor in s.inputs.values())
         outputs = (tensor for s in signatures for tensor in s.outputs.values())
         self._fed = {node_name(name) for tensor in inputs for name in _tensor_names(tensor)}
         self._run = {("", node_name(name)) for tensor in outputs for name in _tensor_names(tensor)}
-        for collection in graph.collection_def.values():  # such as the initialization of the file
+        for collection in graph.collection_def.values():  # nodes that initialize the model
             self._run |= {("", node_name(name)) for name in collection.node_list.value}
         self._run |= {(name, "") for name in self._captured}
 
     def find_units_of(self, tensor: str, other: str) -> set[Unit]:
-        """Find the functions, and the nodes outside functions, that run for one tensor only.
+        """Find the functions and nodes that run only if a loader computes a tensor of the saver.
 
         Args:
             tensor: a tensor of the saver: `save_tensor_name` or `restore_op_name`.
@@ -94,7 +94,7 @@ class DataFlow:
         return own - self._closure(run | (self._needs.keys() - own))
 
     def find_assets(self) -> set[Origin]:
-        """Find the nodes and objects whose value is the path of an asset, which a loader passes."""
+        """Find the nodes and objects to which a loader assigns the path of an asset file."""
         found: set[Origin] = set()
         for asset in self._graph.asset_file_def:
             node = self._nodes.get(("", node_name(asset.tensor_info.name)))
@@ -106,7 +106,7 @@ class DataFlow:
     def find_origins(
         self, function: str, tensor: str, through: Collection[str] = ()
     ) -> set[Origin]:
-        """Find all sources of a tensor's value, through identities, arguments and variables.
+        """Find where a tensor's value comes from, through identities, arguments and variables.
 
         Args:
             function: name of the function of the tensor; "" for a tensor outside functions.
@@ -130,7 +130,7 @@ class DataFlow:
     def _pass(
         self, function: str, tensor: str, through: Collection[str]
     ) -> tuple[list[Place], set[Origin]]:
-        """Return the tensors whose values a node passes on, and the origins that are the node."""
+        """Go back one node from a tensor: return the tensors it gets its value from, or origins."""
         node = self._nodes.get((function, node_name(tensor)))
         if node is None or (not function and node.name in self._fed):
             return [], {None}
@@ -146,7 +146,7 @@ class DataFlow:
         return [], {node.name}
 
     def _pass_argument(self, function: str, argument: str) -> tuple[list[Place], set[Origin]]:
-        """Return the tensors and the objects that are passed as an argument of a function."""
+        """Return the tensors and captured objects that are passed as an argument of a function."""
         names = [entry.name for entry in self.functions[function].signature.input_arg]
         if argument not in names:
             return [], {None}
@@ -164,7 +164,7 @@ class DataFlow:
         return before, origins
 
     def _find_assigned(self, variable: str) -> list[str]:
-        """Find the tensors that are assigned to a variable; [] if more may change the variable."""
+        """Find the tensors that are assigned to a variable; [] if it may get other values too."""
         handle = self._nodes.get(("", variable))
         if handle is None or variable in self._fed or handle.op != "VarHandleOp":
             return []
@@ -200,7 +200,7 @@ def _find_captured(graph: MetaGraph) -> dict[str, list[int]]:
     names += [node.bare_concrete_function.concrete_function_name for node in objects.nodes]
     names += [gradient.gradient_func for gradient in library.gradient]
     names += [gradient.gradient_func for gradient in library.registered_gradients]
-    # TensorFlow's optimizer replaces a function by another function of the same interface.
+    # TensorFlow's optimizer may run a function in place of another with equal `api_implements`.
     names += [f.signature.name for f in library.function if "api_implements" in f.attr]
     return {name: [] for name in names} | found
 
@@ -227,7 +227,7 @@ def _resource(handle: Node) -> bytes:
 
 
 def _tensor_names(tensor: TensorInfo) -> list[str]:
-    """Return the names of the tensors in an input or output of a signature: of its components."""
+    """Return the names of all tensors of a signature's input or output, such as a sparse tensor."""
     sparse = tensor.coo_sparse
     names = [sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name]
     return [tensor.name, *names, *(each.name for each in tensor.composite_tensor.components)]

@@ -24,9 +24,8 @@ VERSION = 1
 # Maximum size of golden cases, packed and unpacked. Usually they take a few kilobytes. The limit
 # protects against a small file that unpacks to gigabytes.
 MAX_BYTES = 256 * 2**20
-MAX_CHARACTERS = 2**22  # maximum length of the JSON text
-# Compressions of a zip archive that NumPy writes. With any other compression, a reader unpacks
-# whole blocks, and a block may be huge.
+MAX_CHARACTERS = 2**22  # Maximum length of the JSON text.
+# Zip compressions that NumPy writes. Other compressions unpack whole blocks, which may be huge.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -70,7 +69,7 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
         arrays = _read_arrays(content)
         text = arrays.get("golden_cases", np.zeros(()))
         fits = text.dtype.kind == "U" and not text.shape and text.nbytes <= 4 * MAX_CHARACTERS
-        _require(fits, "the file has no JSON text golden_cases of a possible length")
+        _require(fits, "the file has no JSON text golden_cases, or the text is too long")
         fields = json.loads(str(text), object_pairs_hook=_without_repeats)
         _require(isinstance(fields, dict), "the JSON text is not a dict")
         version = fields.pop("version", None)
@@ -106,14 +105,14 @@ def _parse_case(k: int, fields: dict[str, Json], arrays: Arrays) -> GoldenCase:
 
 
 def _make(kind: type[Fields], fields: dict[str, Json], where: str) -> Fields:
-    """Make a dataclass of its fields, and require the types that the dataclass declares."""
+    """Create a dataclass object from a dict; require the field types that the class declares."""
     kinds = typing.get_type_hints(kind)
     _require(fields.keys() == kinds.keys(), f"the fields of {where} are not {', '.join(kinds)}")
     values: dict[str, Json] = {}
     for name, value in fields.items():
         value = tuple(value) if isinstance(value, list) else value
-        problem = f"the field {name} of {where} is a {type(value).__name__} or has wrong values"
-        _require(_is(value, kinds[name]), problem)
+        problem = f"the field {name} of {where} is a {type(value).__name__}"
+        _require(_is(value, kinds[name]), f"{problem}: its type or a value in it is wrong")
         values[name] = value
     return kind(**values)
 
@@ -170,7 +169,7 @@ def require_size(size: int) -> None:
 
 
 def _without_repeats(pairs: Iterable[tuple[str, Json]]) -> dict[str, Json]:
-    """Make a dict; raise GoldenCasesError if a name occurs twice: readers differ in its value."""
+    """Make a dict of (name, value) pairs; raise GoldenCasesError if a name occurs twice."""
     fields: dict[str, Json] = {}
     for name, value in pairs:
         _require(name not in fields, f"the name '{printable(name)}' occurs twice")

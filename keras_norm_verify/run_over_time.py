@@ -1,4 +1,4 @@
-"""Run a single-step model on whole sequences. Worker scripts import this module by its path."""
+"""Run a single-step model on whole sequences. Scripts in other processes import this file too."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias

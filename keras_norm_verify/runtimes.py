@@ -83,8 +83,8 @@ def _load_onnx(path: pathlib.Path) -> RunSignature:
     return run
 
 
-# Name of a format -> its runtime. The last format that recognizes a path is used, so that a new
-# format may be a folder, or a file of any name.
+# Name of a format -> its runtime. If several formats recognize a path, the last one is used: a
+# user's format, registered later, has priority over the built-in formats.
 RUNTIMES = {
     "saved_model": Runtime(
         "a SavedModel folder",

@@ -17,8 +17,8 @@ from keras_norm_verify.data_flow import (
     unit_of,
 )
 
-# Operations that write and read the variables of every SavedModel. A loader restores the variables
-# and never saves them, so no function that a loader runs may reach one of the first two operations.
+# Operations that save and restore the variables of a SavedModel. A loader restores variables and
+# never saves them, so nothing that a loader runs may contain one of SAVE_OPS.
 SAVE_OPS = frozenset(["SaveV2", "MergeV2Checkpoints"])
 RESTORE_OP = "RestoreV2"
 # Operations that fill a lookup table from a text file. The second input is the path of the file.
@@ -26,8 +26,8 @@ TABLE_FROM_FILE = frozenset(["InitializeTableFromTextFile", "InitializeTableFrom
 # Streams of the operation PrintV2 that are safe: they are not files, and not the standard output,
 # from which a program may read results.
 LOGS = frozenset([b"stderr", b"log(info)", b"log(warning)", b"log(error)"])
-# Operations that make a tensor of bytes in the file. With the types DT_RESOURCE and DT_VARIANT, the
-# tensor can name a resource of another model.
+# Operations that make a tensor from bytes in the file. A tensor of the types 20 (DT_RESOURCE) and
+# 21 (DT_VARIANT) can name a resource of another model.
 FROM_BYTES, HANDLES = frozenset(["Const", "ParseTensor"]), frozenset([20, 21])
 
 
@@ -68,7 +68,7 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
             safe = not any(attribute.type in HANDLES for attribute in node.attr.values())
         else:
             safe = node.op in ALLOWED_OPS or node.op in flow.functions
-        # If an attribute is a placeholder, the caller of the function chooses its value.
+        # The caller of the function chooses the value of a placeholder attribute: it is unsafe.
         is_open = any(attribute.placeholder for attribute in node.attr.values())
         if is_open or not safe:
             found.setdefault(node.op, []).append(node.name)

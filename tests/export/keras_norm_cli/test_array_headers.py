@@ -28,5 +28,5 @@ def test_an_unknown_version_of_the_format_is_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.zeros(3))
     content = (tmp_path / "x.npy").read_bytes()
     (tmp_path / "x.npy").write_bytes(content[:6] + b"\x09" + content[7:])
-    with pytest.raises(ValueError, match=r"version \(9, 0\) of the format is unknown"):
+    with pytest.raises(ValueError, match=r"version \(9, 0\) of the .npy format is unknown"):
         read_headers(tmp_path / "x.npy")

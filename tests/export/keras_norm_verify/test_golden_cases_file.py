@@ -41,7 +41,7 @@ def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
         (["reference"], None, "the field reference of the JSON text is a NoneType"),
         (["versions"], 5, "the field versions of the JSON text is a int"),
         (["hashes"], [], "the field hashes of the JSON text is a tuple"),
-        (["hashes", ""], 5, "the field hashes of the JSON text is a dict or has wrong values"),
+        (["hashes", ""], 5, "the field hashes of the JSON text is a dict: its type or a"),
         (["unknown"], 5, "the fields of the JSON text are not model, reference"),
         (["cases"], {"a": 1}, "string indices must be integers"),
         (["cases", 0], "batch 3", "string indices must be integers"),
