@@ -15,7 +15,7 @@ PACKAGES = (
     "numpy",
 )
 
-# Installation extra -> the beginning of the error message, and the modules that the extra installs.
+# Pip extra -> the beginning of the error message, and the modules that the extra installs.
 EXTRAS = {
     "micro": ("TensorFlow Lite Micro needs", ("tflite_micro",)),
     "onnx": ("ONNX files need", ("onnx", "onnxruntime")),

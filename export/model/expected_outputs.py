@@ -253,7 +253,7 @@ def _first_problem(cases: Iterable[Case]) -> str | None:
 
 
 def _quality(cases: Iterable[Case]) -> tuple[float, bool]:
-    """Rate test inputs by the outputs: share of finite values, and whether rows differ.
+    """Return the share of finite output values, and whether outputs of different rows differ.
 
     The share is the smallest share of any output. Rows have to differ in every output.
     """

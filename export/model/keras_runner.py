@@ -111,7 +111,7 @@ class KerasRunner(Runner):
         }
 
     def seconds(self) -> float:
-        """Return the seconds of the last run."""
+        """Return how many seconds the last run of the model took."""
         return self._seconds
 
 

@@ -140,8 +140,8 @@ def _portable_loop(layer: keras.layers.RNN) -> dict[str, Function]:
         return {"inner_loop": functools.partial(_unrolled_loop, layer)}
     replacement = replacement_layer(layer)
     loop = functools.partial(_cell_loop, layer) if replacement is None else replacement.inner_loop
-    # Keras draws dropout masks at inference too, without using them. Drawing would make the served
-    # graph write to the seed's variable.
+    # Draw no dropout masks. Keras draws them at inference too, without using them, and the served
+    # graph would then write to the seed's variable.
     return {"inner_loop": loop, "_maybe_config_dropout_masks": lambda *_: None}
 
 

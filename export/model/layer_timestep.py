@@ -170,14 +170,14 @@ class LayerTimestep:
             ) from error
 
     def _by_cell(self, states: Nest) -> list[tuple[keras.layers.Layer, Tensors]]:
-        """Return the cells of the layer, each with its states."""
+        """Return (cell, list of its states) for each cell of the layer."""
         cell = self.layer.cell
         is_stacked = isinstance(cell, keras.layers.StackedRNNCells)
         pairs = zip(cell.cells, states, strict=True) if is_stacked else [(cell, states)]
         return [(cell, keras.tree.flatten(of_cell)) for cell, of_cell in pairs]
 
     def _pack(self, states: Tensors) -> Nest:
-        """Return the states in the structure that the cell takes."""
+        """Arrange a list of states in the nested structure that the cell takes."""
         return keras.tree.pack_sequence_as(self._structure, states)
 
     def _shift(

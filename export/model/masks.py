@@ -134,7 +134,7 @@ class LostMask:
 
     @property
     def advice(self) -> str:
-        """What to do about it, for a report."""
+        """Advice for a report: how to give the mask to a layer that would use it."""
         return (
             f"Give the mask to {self.users[0]!r} in its call, as mask=: see the guide "
             "'Masks and padding'."
@@ -148,7 +148,7 @@ def lost_masks(model: keras.Model) -> list[LostMask]:
     its last output. Such a layer is not listed, and neither is a layer whose output has no time
     axis. Masks that a nested model receives are not followed inside the nested model.
     """
-    lost: dict[int, str] = {}  # name of the layer that lost the mask, by id of the tensor
+    lost: dict[int, str] = {}  # id of a tensor -> name of the layer that lost its mask
     users: dict[str, list[str]] = {}
     found: list[LostMask] = []
     for node in nodes_in_order(model):

@@ -79,7 +79,7 @@ class Rounding:
         )
 
     def explain(self, case: Case, results: Iterable[OutputComparison]) -> str | None:
-        """Return the evidence if rounding explains every failed comparison, else None.
+        """Return a sentence if rounding explains every failed comparison; return None otherwise.
 
         Args:
             case: the test inputs, with the outputs of the model.

@@ -171,7 +171,7 @@ class Step:
         return {n: self._without_time(n, tensor) for n, tensor in outputs.items()}, after
 
     def trace(self) -> signature.GraphFunction:
-        """Compile `joined` to a TensorFlow graph, which runs faster than eager calls."""
+        """Compile `joined`, which runs one timestep, to a TensorFlow graph, which is faster."""
         return signature.named_function(self.joined, self.inputs | self.states)
 
     def joined(self, arguments: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -153,5 +153,5 @@ class _Split:
 
 
 def _pack(tensors: dict[str, Tensor]) -> Any:
-    """Return the only tensor, or a dict of several tensors by name."""
+    """Return the tensor of a dict with one item; return any other dict unchanged."""
     return next(iter(tensors.values())) if len(tensors) == 1 else tensors

@@ -87,7 +87,7 @@ class Dataset:
         return self._size
 
     def as_numpy_iterator(self) -> Iterator[Nest]:
-        """Yield every batch."""
+        """Yield every batch of the parent process' dataset."""
         following = self._read()
         while (batch := following()) is not None:
             yield batch
@@ -167,7 +167,7 @@ def _warn(
     file: object = None,
     line: str | None = None,
 ) -> None:
-    """Send a warning to the parent process, whose filters decide what happens."""
+    """Send a warning to the parent process, whose warning filters show or ignore it."""
     parent.notify("on_warning", str(message), category, filename, lineno)
 
 
@@ -175,7 +175,7 @@ class TensorFlowFunctions:
     """The function of this process that its parent process calls."""
 
     def run(self, settings: Mapping[str, Json], log_level: int, call: bytes) -> object:
-        """Run a function of this package, and return its result.
+        """Run a function of keras_norm for the parent process, and return its result.
 
         `settings` are Keras' settings in the parent process, by their names in `keras.config`.
         `log_level` is the level of its logger "keras_norm.export". `call` is a pickle of the

@@ -64,7 +64,7 @@ class Worker:
         return self._loaded.report
 
     def run(self, inputs: Arrays) -> Arrays:
-        """Run the loaded model."""
+        """Run the loaded model on arrays by input name, and return its outputs by name."""
         start = time.perf_counter()
         outputs = self._loaded.run(inputs)
         self._seconds = time.perf_counter() - start
@@ -124,7 +124,7 @@ class Worker:
         return self._loaded.variable_digests()
 
     def modules(self) -> list[str]:
-        """Return the names of the imported top-level modules."""
+        """Return the names of all top-level modules that the worker imported, such as "numpy"."""
         return sorted({name.partition(".")[0] for name, module in sys.modules.items() if module})
 
 

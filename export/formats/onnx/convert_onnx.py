@@ -23,8 +23,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
         name: tf.TensorSpec(spec.shape, spec.dtype, name)
         for name, spec in function.structured_input_signature[1].items()
     }
-    # tf2onnx adds an input to the ONNX file for every tensor that a function captures, such as a
-    # layer's constant. A frozen function captures no tensors.
+    # Freeze the function, so that it captures no tensors, such as a layer's constant: tf2onnx would
+    # add an input to the ONNX file for every captured tensor.
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
     def with_names(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""The format ONNX."""
+"""Define the `Format` of ONNX files: how they are written, opened and checked."""
 
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.onnx.export_onnx import export_onnx

@@ -1,4 +1,4 @@
-"""The format SavedModel."""
+"""Define the `Format` of SavedModels: how they are written, opened and checked."""
 
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.saved_model.export_saved_model import (

@@ -1,4 +1,4 @@
-"""Take the scales of a TFLite file's activations from real samples."""
+"""Read samples and make calibration data, from which TensorFlow computes quantization scales."""
 
 from collections.abc import Mapping
 

@@ -19,8 +19,8 @@ TensorFunction: TypeAlias = Callable[..., Tensor]
 FILE = "saved_model.pb"
 FLOAT32 = tf.float32.as_datatype_enum
 WHOLE = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
-# Limits for the constant bound of a Maximum or Minimum. A bound below SMALL keeps values away from
-# 0, and a bound above LARGE keeps values away from infinity.
+# Limits for the constant c of max(x, c) and min(x, c). A constant below SMALL, such as 1e-7, keeps
+# x away from 0. A constant above LARGE keeps x away from infinity.
 SMALL, LARGE = 1e-2, 1e3
 
 # Operation without a 16-bit kernel -> equivalent function of operations with a 16-bit kernel.

@@ -1,4 +1,4 @@
-"""Measure the error and the cost of a quantized TFLite file, and refuse or warn."""
+"""Measure the error, size and time of a quantized TFLite file; raise an error or log a warning."""
 
 import logging
 import math
@@ -27,7 +27,7 @@ from keras_norm.typing import Arrays
 
 logger = logging.getLogger("keras_norm.export")
 
-# Number of samples in one call of a file or of the model.
+# Number of samples in one call, when the file and the model run on all samples.
 BATCH = 32
 # Number of timed calls for the latency of a file.
 CALLS = 20

@@ -148,7 +148,8 @@ def parse_tflite(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Jso
     schema, content = _load_schema(), pathlib.Path(path).read_bytes()
     try:
         yield schema, schema.ModelT.InitFromPackedBuf(content, 0)
-    # The parser does not check offsets, and returns None for every field that the file lacks.
+    # The parser does not check offsets, and returns None for every field that the file lacks. So a
+    # damaged file may raise any error of this list.
     except (struct.error, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 

@@ -1,4 +1,4 @@
-"""The format TFLite."""
+"""Define the `Format` of TFLite files: how they are written, opened and checked."""
 
 from keras_norm.export.formats.artifact_format import Format
 from keras_norm.export.formats.tflite.constant_differences import compare_with_new_export

@@ -28,7 +28,7 @@ EIGHT_BIT_ROUNDING = 1 / 254
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Constant:
-    """A constant of a TFLite file.
+    """A constant of a TFLite file, such as a kernel: its values and their rounding errors.
 
     Attributes:
         name: name of the tensor.
