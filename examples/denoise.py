@@ -51,7 +51,7 @@ def mix(seed, count, frames):
 
 
 def build():
-    """Build a model that predicts a mask from log magnitudes: the share of each to keep."""
+    """Build a model from log magnitudes to a mask, the share of each magnitude to keep."""
     x = inputs = keras.Input((None, FRAME // 2 + 1), name="log_magnitude")
     x = keras_norm.LayerNormalization(name="frame_norm")(x)  # removes the loudness
     for name in ("lstm_1", "lstm_2"):

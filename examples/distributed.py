@@ -33,7 +33,7 @@ def join(processes, process):
     if processes is not None:
         os.environ.setdefault("JAX_COORDINATOR_ADDRESS", "127.0.0.1:53210")
     jax.distributed.initialize(None, processes, process, heartbeat_timeout_seconds=20)
-    keras.utils.set_random_seed(0)  # all processes must draw the same weights and seeds
+    keras.utils.set_random_seed(0)  # All processes must draw equal weights and seeds.
     # Each process reads its own samples, so Keras must not divide them again.
     return keras.distribution.DataParallel(auto_shard_dataset=False)
 
@@ -69,7 +69,7 @@ def train(distribution, x, y, epochs, checkpoint):
         # Inside distribution.scope(), `save` would create variables and wait for all processes.
         if jax.process_index() == 0:
             model.save(checkpoint.with_name("new.keras"))
-            os.replace(checkpoint.with_name("new.keras"), checkpoint)  # safe if a process dies
+            os.replace(checkpoint.with_name("new.keras"), checkpoint)  # never a half-written file
     multihost_utils.assert_equal(model.get_weights(), "The processes have different weights")
     print(f"All weights and statistics are equal on {jax.process_count()} processes.")
 

@@ -64,7 +64,7 @@ def build():
     """Build the PyTorch classifier in Keras; return the model, and its layers by PyTorch name."""
     lstm = [keras.layers.LSTM(UNITS, return_sequences=True) for _ in range(2)]
     lstm = [keras.layers.Bidirectional(layer) for layer in lstm]
-    norm = keras_norm.LayerNormalization(epsilon=1e-5)  # the epsilon of PyTorch
+    norm = keras_norm.LayerNormalization(epsilon=1e-5)  # PyTorch's default epsilon
     head = keras.layers.Dense(CLASSES, name="logits")
     layers = [*lstm, norm, keras.layers.GlobalAveragePooling1D(), head]
     model = keras.Sequential([keras.Input((None, ROWS), name="rows"), *layers])

@@ -19,7 +19,7 @@ import keras_norm
 from keras_norm.export import check, export_saved_model
 
 NAME = "digits"
-TIMEOUT = 60.0  # seconds to wait for the server's reply
+TIMEOUT = 60.0  # Seconds to wait for the server's reply.
 # By default gRPC limits messages to 4 MB, which long sequences exceed. The server has no limit.
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 START = """Start the server:
@@ -75,7 +75,7 @@ def main(argv=None):
     parser.add_argument("--rest", default="http://localhost:8501", metavar="URL")
     parser.add_argument("--grpc", default="localhost:8500", metavar="ADDRESS")
     args = parser.parse_args(argv)
-    import sklearn.datasets  # imported here, because `rest` and `rpc` do not need it
+    import sklearn.datasets  # here, because `rest` and `rpc` need no scikit-learn
 
     digits = sklearn.datasets.load_digits()
     x = digits.images.astype("float32") / 16.0

@@ -1,4 +1,4 @@
-"""Rebuild a model from its config, for example without dropout and BatchNorm momentum."""
+"""Rebuild a model from its config, for example with dropout and BatchNorm momentum set to 0."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ DROPOUTS = (keras.layers.Dropout, keras.layers.AlphaDropout, keras.layers.Gaussi
 
 
 def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Model:
-    """Clone a model without dropout, noise and BatchNorm momentum.
+    """Clone a model, and set dropout, noise and BatchNorm momentum of the clone to 0.
 
     With momentum 0, a call with training=True stores the mean and variance of the batch in
     moving_mean and moving_variance. The original model, its weights and its seeds do not change.

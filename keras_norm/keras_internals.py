@@ -266,7 +266,7 @@ class _WeakGradient:
 
 
 def _graph_of_gradient(function: Callable[..., Tensor]) -> Any:
-    """Return the graph of a gradient of the modules `RELEASED`; None for other gradients."""
+    """Return the graph of a custom gradient if a module of `RELEASED` defines it, else None."""
     import tensorflow as tf
 
     of_tape = inspect.getclosurevars(function).nonlocals.get("tape_grad_fn")

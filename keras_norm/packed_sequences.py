@@ -84,7 +84,7 @@ class PackedSequences:
         return packed
 
     def unpack(self, outputs: TensorLike) -> list[Array]:
-        """Take the outputs of each sequence from the outputs of the rows.
+        """Split the outputs of the packed rows into one array for each sequence.
 
         Args:
             outputs: (rows, length, ...), of a layer with `return_sequences=True`.

@@ -48,7 +48,7 @@ def _installed_requirements() -> Iterator[str]:
 
 
 def _number(text: str) -> float:
-    """Read a finite number, 0 or larger."""
+    """Parse an argument as a finite number, 0 or larger."""
     try:
         value = float(text)
     except ValueError:
@@ -68,7 +68,7 @@ def _relative_tolerance(text: str) -> float:
 
 
 def _positive(text: str) -> int:
-    """Read an integer, 1 or larger, that 64 bits can store."""
+    """Parse an argument as an integer, 1 or larger, that 64 bits can store."""
     try:
         value = int(text)
     except ValueError:

@@ -198,7 +198,7 @@ def _require_export_options(args: argparse.Namespace) -> None:
 
 
 def _require_new_artifacts(args: argparse.Namespace) -> None:
-    """Require that no artifact is replaced without --force."""
+    """Raise FileExistsError if an exported file exists already, unless --force is given."""
     formats = known_formats()
     for name in args.format:
         target = formats[name].target(pathlib.Path(args.to), args.version)

@@ -107,7 +107,7 @@ def check(args: argparse.Namespace) -> bool:
 
 
 def compare(args: argparse.Namespace) -> None:
-    """Report which predictions differ between a model and its other versions.
+    """Report which predictions differ between a model and other versions of the model.
 
     The command returns nothing, because a difference between versions is not a failure.
 
@@ -146,7 +146,7 @@ def convert(args: argparse.Namespace) -> None:
 
 
 def inspect(args: argparse.Namespace) -> None:
-    """Print a model's normalization layers, inputs and outputs, and the sizes of its inputs.
+    """Print a model's normalization layers, inputs and outputs; with --data, its input sizes too.
 
     Raises:
         ValueError: the file cannot be loaded, or the data do not fit the inputs.

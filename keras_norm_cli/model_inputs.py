@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from keras_norm_cli.array_headers import Header
 
-# Names of inputs that an exported file keeps. In other names, it has other characters.
+# Names of inputs that exporters do not change. In other names, they replace characters.
 PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 # Names that Keras gives to inputs without a name. An exported file names such an input "input".
 AUTOMATIC = re.compile(r"(keras_tensor|input_layer)(_\d+)?")

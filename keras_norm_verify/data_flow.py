@@ -121,16 +121,16 @@ class DataFlow:
                 visited.add(place)
                 is_argument = place[0] and ":" not in place[1]
                 before, found = (
-                    self._pass_argument(*place) if is_argument else self._pass(*place, through)
+                    self._trace_argument(*place) if is_argument else self._trace(*place, through)
                 )
                 pending += before
                 origins |= found
         return origins
 
-    def _pass(
+    def _trace(
         self, function: str, tensor: str, through: Collection[str]
     ) -> tuple[list[Place], set[Origin]]:
-        """Go back one node from a tensor: return the tensors it gets its value from, or origins."""
+        """Return the tensors that a tensor takes its value from, or else the tensor's origin."""
         node = self._nodes.get((function, node_name(tensor)))
         if node is None or (not function and node.name in self._fed):
             return [], {None}
@@ -145,7 +145,7 @@ class DataFlow:
             return [("", value) for value in values], set() if values else {None}
         return [], {node.name}
 
-    def _pass_argument(self, function: str, argument: str) -> tuple[list[Place], set[Origin]]:
+    def _trace_argument(self, function: str, argument: str) -> tuple[list[Place], set[Origin]]:
         """Return the tensors and captured objects that are passed as an argument of a function."""
         names = [entry.name for entry in self.functions[function].signature.input_arg]
         if argument not in names:

@@ -80,7 +80,7 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
             )
         _require(version == VERSION, "the format version of the golden cases is unknown")
         fields["cases"] = [_parse_case(k, each, arrays) for k, each in enumerate(fields["cases"])]
-        return _make(GoldenCases, fields, "the JSON text")
+        return _make_dataclass(GoldenCases, fields, "the JSON text")
 
 
 def _parse_case(k: int, fields: dict[str, Json], arrays: Arrays) -> GoldenCase:
@@ -90,7 +90,7 @@ def _parse_case(k: int, fields: dict[str, Json], arrays: Arrays) -> GoldenCase:
         for name, array in fields[part].items():
             problem = f"case {k}: '{printable(name)}' is not an array of numbers or bytes"
             _require(array.dtype.kind in "biufS", problem)
-    case = _make(GoldenCase, fields, f"case {k}")
+    case = _make_dataclass(GoldenCase, fields, f"case {k}")
     for name in case.expected:
         atol = case.atol.get(name, math.nan)
         problem = f"case {k}: the tolerance of output '{printable(name)}' is {atol}, not a finite "
@@ -104,7 +104,7 @@ def _parse_case(k: int, fields: dict[str, Json], arrays: Arrays) -> GoldenCase:
     return case
 
 
-def _make(kind: type[Fields], fields: dict[str, Json], where: str) -> Fields:
+def _make_dataclass(kind: type[Fields], fields: dict[str, Json], where: str) -> Fields:
     """Create a dataclass object from a dict; require the field types that the class declares."""
     kinds = typing.get_type_hints(kind)
     _require(fields.keys() == kinds.keys(), f"the fields of {where} are not {', '.join(kinds)}")
@@ -112,19 +112,21 @@ def _make(kind: type[Fields], fields: dict[str, Json], where: str) -> Fields:
     for name, value in fields.items():
         value = tuple(value) if isinstance(value, list) else value
         problem = f"the field {name} of {where} is a {type(value).__name__}"
-        _require(_is(value, kinds[name]), f"{problem}: its type or a value in it is wrong")
+        _require(_has_type(value, kinds[name]), f"{problem}: its type or a value in it is wrong")
         values[name] = value
     return kind(**values)
 
 
-def _is(value: Json, kind: Any) -> bool:
+def _has_type(value: Json, kind: Any) -> bool:
     """Return whether a value has a type such as `dict[str, float]` or `tuple[str, ...]`."""
     if not isinstance(value, typing.get_origin(kind) or kind):
         return False
     if isinstance(value, dict):
         key, part = typing.get_args(kind)
-        return all(isinstance(k, key) and _is(v, part) for k, v in value.items())
-    return not isinstance(value, tuple) or all(_is(v, typing.get_args(kind)[0]) for v in value)
+        return all(isinstance(k, key) and _has_type(v, part) for k, v in value.items())
+    if isinstance(value, tuple):
+        return all(_has_type(v, typing.get_args(kind)[0]) for v in value)
+    return True
 
 
 def _read_arrays(content: bytes) -> Arrays:

@@ -107,7 +107,7 @@ def name_of_format(path: pathlib.Path) -> str | None:
 
 
 def require_known(path: pathlib.Path) -> str:
-    """Return the name of the format of an existing path.
+    """Return the name of the format of an existing path, such as "tflite".
 
     Raises:
         GoldenCasesError: no format recognizes the path. The message lists the formats.
@@ -124,7 +124,7 @@ def require_known(path: pathlib.Path) -> str:
 
 
 def load_artifact(path: pathlib.Path) -> RunSignature:
-    """Load an artifact in its runtime.
+    """Load an artifact in its runtime, and return a function that runs the artifact.
 
     Args:
         path: the path of an artifact.

@@ -68,7 +68,7 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
             safe = not any(attribute.type in HANDLES for attribute in node.attr.values())
         else:
             safe = node.op in ALLOWED_OPS or node.op in flow.functions
-        # The caller of the function chooses the value of a placeholder attribute: it is unsafe.
+        # The caller of the function chooses the value of a placeholder, so the node is unsafe.
         is_open = any(attribute.placeholder for attribute in node.attr.values())
         if is_open or not safe:
             found.setdefault(node.op, []).append(node.name)

@@ -1,4 +1,4 @@
-"""Load weights of the GRU of Dreamer."""
+"""Load weights of the GRU of Dreamer, an agent for reinforcement learning."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -175,7 +175,7 @@ def require_carried_norms(
 
 
 def require_bias(has_bias: bool, layer: keras.layers.Layer, source: str) -> None:
-    """Raise a ValueError if use_bias of a layer is not `has_bias`, as in the other library."""
+    """Require that `use_bias` of a layer equals `has_bias`, the value in the other library."""
     if has_bias != layer.use_bias:
         raise ValueError(
             f"{source} has {'a' if has_bias else 'no'} bias, and {describe(layer)} has "

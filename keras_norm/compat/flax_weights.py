@@ -24,7 +24,7 @@ from keras_norm.compat.named_weights import (
 )
 
 COLLECTIONS = ("params/", "batch_stats/")
-RANDOM_STATES = ("rngs/key", "rngs/count")  # states of nnx random generators, not weights
+RANDOM_STATES = ("rngs/key", "rngs/count")  # States of nnx random generators, not weights.
 # For each norm of Keras: the Flax module, and the default epsilon of this module.
 NORMS = {
     keras.layers.LayerNormalization: ("LayerNorm", 1e-6),
@@ -33,7 +33,7 @@ NORMS = {
 }
 # Options with which a norm of Keras or keras_norm computes the equation of the Flax module.
 OPTIONS = {**LAYER_NORM, "debias": False, "renorm": False}
-# The names of variables in Flax, by the names in Keras.
+# Flax' name of each variable, by the variable's name in Keras.
 NAMES = {
     "kernel": "kernel",
     "bias": "bias",

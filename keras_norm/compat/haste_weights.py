@@ -1,4 +1,4 @@
-"""Load weights of haste's LayerNormLSTM."""
+"""Load weights of the LayerNormLSTM of haste, a library with layers for PyTorch."""
 
 import keras
 

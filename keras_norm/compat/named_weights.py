@@ -153,7 +153,7 @@ def assign_weights(
     additional = [name for name in entries if name not in {*shapes, *ignored}]
     if missing or additional:
         raise ValueError(_describe_names(missing, additional, source))
-    _require_one_source(assignments)
+    _require_separate_layers(assignments)
     for assignment in assignments:
         for name, shape in assignment.entries.items():
             _require_floats(name, entries[name], assignment.variable)
@@ -186,7 +186,7 @@ def to_array(entry: TensorLike) -> Array:
     return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
 
 
-def _require_one_source(assignments: Sequence[Assignment]) -> None:
+def _require_separate_layers(assignments: Sequence[Assignment]) -> None:
     """Raise a ValueError if the user passes one layer for two modules of another library."""
     sources: dict[int, str] = {}
     for assignment in assignments:

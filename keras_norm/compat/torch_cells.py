@@ -158,7 +158,7 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
     if getattr(cell, "norm", None) is not None:
         raise ValueError(
             f"{module} has no norm inside, and {describe(cell)} has one. {advice}, or as "
-            f"Norm{advice.split()[-1]}. Then `keras_norm.convert` adds norms to the model."
+            f"Norm{advice.split()[-1]}. After loading, `keras_norm.convert` adds norms to a model."
         )
     if "weight_hr" in parameters:
         name = parameters["weight_hr"]
@@ -180,7 +180,7 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
 
 
 def _require_gates(cell: keras.layers.Layer, parameters: Parameters, gates: int) -> None:
-    """Raise a ValueError if the weights are of another cell: a GRU's weights for an LSTM."""
+    """Raise a ValueError if the weights are of another cell, such as a GRU's for an LSTM."""
     if "weight_hh" not in parameters:
         return
     shape = np.shape(parameters.entries[parameters["weight_hh"]])

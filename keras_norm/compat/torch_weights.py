@@ -31,7 +31,7 @@ MODULES: dict[type[keras.layers.Layer], tuple[str, Config]] = {
     keras.layers.LayerNormalization: ("nn.LayerNorm", {**LAYER_NORM, "epsilon": None}),
     keras.layers.BatchNormalization: ("nn.BatchNorm1d", {"renorm": False, "epsilon": None}),
 }
-# The names of variables in PyTorch, by the names in Keras.
+# PyTorch's name of each variable, by the variable's name in Keras.
 NAMES = {
     "kernel": "weight",
     "bias": "bias",
@@ -45,7 +45,7 @@ NAMES = {
 
 
 class Module(NamedTuple):
-    """A module of PyTorch in a state dict.
+    """A PyTorch module: its entries in a state dict, its name and its epsilon.
 
     Args:
         entries: the state dict.

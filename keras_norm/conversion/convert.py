@@ -1,4 +1,4 @@
-"""Convert the layers of a model, and keep its weights."""
+"""Convert Keras layers of a model to normalized layers, or back, and keep the weights."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias

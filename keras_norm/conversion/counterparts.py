@@ -1,4 +1,4 @@
-"""Create the keras_norm layer that replaces a Keras layer, or the Keras layer that replaces it."""
+"""Create the layer of keras_norm that replaces a Keras layer, or the reverse."""
 
 import inspect
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def is_convertible(layer: keras.layers.Layer) -> bool:
 def normalized(
     layer: keras.layers.Layer, norm: NormArgument | str, options: Mapping[str, Any]
 ) -> keras.layers.Layer:
-    """Create the normalized layer that replaces a Keras layer, not yet built.
+    """Create the normalized layer, not yet built, that replaces a Keras layer.
 
     `keras.layers.RNN` with one Keras cell becomes the recurrent layer of this cell.
 

@@ -11,7 +11,7 @@ from keras_norm.typing import Config
 
 # Arguments that Keras reads from **kwargs and does not declare.
 UNDECLARED = frozenset(["implementation", "input_dim", "input_shape"])
-# Arguments that files of older revisions lack, with the values that keep the outputs of the files.
+# Arguments that configs of an older keras_norm lack, with the values that keep the old outputs.
 EARLIER_VALUES = {"count_leading_padding": True}
 KERAS_ARGUMENTS = inspect.signature(keras.layers.Layer.__init__).parameters
 
@@ -67,7 +67,7 @@ class DeclaredArguments(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: Config) -> Self:
-        """Create the layer from a configuration of `get_config`, also of an earlier revision."""
+        """Create the layer from a config, also from the config of an older keras_norm."""
         return cls(**with_earlier_values(cls, config))
 
 
@@ -131,7 +131,7 @@ def bind_arguments(cls: Any, args: Sequence[object], kwargs: Mapping[str, object
 
 
 def with_earlier_values(cls: Any, config: Config) -> Config:
-    """Add the arguments that a config of an earlier revision does not have (`EARLIER_VALUES`).
+    """Add the arguments that a config of an older keras_norm lacks, from `EARLIER_VALUES`.
 
     A user's `__init__` that accepts fixed arguments receives no others. A user's `get_config` that
     never writes an argument does not show the revision of a config, so nothing is added.

@@ -44,7 +44,7 @@ class LayerMoments:
         return BatchStatistics(self.mean, self.variance, self.count)
 
     def merge(self, other: "LayerMoments") -> "LayerMoments":
-        """Merge two statistics of one layer into the statistics of the data of both."""
+        """Merge the statistics of a layer on two parts of the data."""
         # Hide NumPy's overflow warning: `is_finite` finds an overflow.
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance, count = self.moments.merge(other.moments)
@@ -57,7 +57,7 @@ class LayerMoments:
         return all(bool(np.isfinite(s[rows]).all()) for s in (self.mean, self.variance))
 
     def has_data(self) -> Array:
-        """Return for each row whether its count is 2 or more, bool (..., 1): 1 has no variance."""
+        """Return which rows count two values or more, bool (..., 1): one value has no variance."""
         found: Array = self.count >= MIN_SEQUENCES
         return found
 

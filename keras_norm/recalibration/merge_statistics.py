@@ -1,4 +1,4 @@
-"""Merge the statistics of parts of the data."""
+"""Merge statistics that were collected on separate parts of the data."""
 
 from collections.abc import Iterable
 

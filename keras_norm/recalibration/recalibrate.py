@@ -136,7 +136,7 @@ class Recalibrator:
 
         self._require_equal_passes(layer_by_layer)
         total = collect(None, {})
-        # The first group of layers needs no second pass: its inputs depend on no other layer.
+        # The first group of layers needs no second pass: its inputs depend on no later group.
         for paths in self._groups()[1:] if layer_by_layer else ():
             layers = {**total.layers, **collect(paths, total.layers).layers}
             total = Statistics(layers, total.batches, total.weights)
@@ -160,13 +160,13 @@ class Recalibrator:
             )
 
     def _groups(self) -> list[list[str]]:
-        """Return the groups of layers from a process with data: only its model has run."""
+        """Get the groups of layers from a process with data, because only its model has run."""
         own = json.dumps(self._collector.groups()).encode()
         groups: list[list[str]] = max(map(json.loads, gather_bytes(self._model, own)), key=len)
         return groups
 
     def _collect_from_processes(self, collect: Callable[[], Statistics]) -> Statistics:
-        """Merge the statistics that all processes of the group collect.
+        """Collect statistics in all processes of the process group, and merge them.
 
         Raises:
             ValueError: another process could not collect its statistics.

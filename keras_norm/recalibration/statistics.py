@@ -12,7 +12,7 @@ from keras_norm.npz_files import read_npz
 from keras_norm.recalibration.layer_moments import LayerMoments
 from keras_norm.typing import Arrays
 
-FORMAT = 1  # increase it when the arrays of the file change their meaning
+FORMAT = 1  # version of the file format; increase it when the arrays change their meaning
 DAMAGED = (
     "{name} is not a file of statistics, or is damaged: {reason}. Write it with Statistics.save."
 )
@@ -77,7 +77,7 @@ class Statistics:
 
     @classmethod
     def from_bytes(cls, contents: bytes, name: str) -> "Statistics":
-        """Read statistics from the bytes of `to_bytes`; error messages contain the name."""
+        """Read statistics from the bytes of `to_bytes`; `name` is their name in error messages."""
         try:
             arrays = read_npz(io.BytesIO(contents))
         except ValueError as error:

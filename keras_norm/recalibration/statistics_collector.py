@@ -74,7 +74,7 @@ class StatisticsCollector:
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
-        self._drawn: Counter[int] = Counter()  # hash of a batch -> number of such batches
+        self._drawn: Counter[int] = Counter()  # hash of a batch -> number of equal batches
         self._compiled: dict[tuple[str, ...], Run] = {}
 
     def __call__(
@@ -152,11 +152,11 @@ class StatisticsCollector:
         return inputs[0].shape[0] if inputs else None
 
     def _reset(self, given: Mapping[str, LayerMoments]) -> None:
-        """Copy the weights of the model and given statistics to the clone, and reset the states."""
+        """Copy the model's weights and the statistics `given` to the clone; reset RNN states."""
         self._clone.set_weights(self.model.get_weights())
         for _, copy, _ in self.layers.values():
             for variable in copy.non_trainable_variables:
-                # A batch with too few samples is normalized with these, so they must be finite.
+                # Moving statistics normalize a batch with too few samples: they must be finite.
                 value = to_numpy(variable)
                 variable.assign(np.nan_to_num(value, nan=1.0, posinf=1.0, neginf=1.0))
         for path, statistics in given.items():
