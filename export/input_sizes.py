@@ -1,4 +1,4 @@
-"""Measure the sizes of a model's inputs, where a norm of W x in a recurrent layer removes them."""
+"""Measure the sizes of a model's inputs x that a norm of W x in a recurrent layer removes."""
 
 import dataclasses
 from collections.abc import Callable, Iterator

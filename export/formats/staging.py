@@ -106,7 +106,7 @@ def remove_empty(folders: Iterable[pathlib.Path]) -> None:
 
 
 def replace_text(path: pathlib.Path, text: str) -> None:
-    """Write a text file in one step, and replace an existing file of this path; raise OSError."""
+    """Write a text file in one step, and replace an existing file; raise OSError on a failure."""
     unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         # `text` can contain file names that are not valid UTF-8. Their bytes are written as
@@ -170,16 +170,16 @@ def _require_writable(target: pathlib.Path, overwrite: bool, is_folder: bool) ->
         raise FileExistsError(f"{target} exists; choose another path, or overwrite=True")
 
 
-def _require_replaceable(other: pathlib.Path | None, overwrite: bool) -> None:
-    """Raise FileExistsError if `other` is a folder, or exists and `overwrite` is False."""
-    if other is None or not (other.exists() or other.is_symlink()):
+def _require_replaceable(file: pathlib.Path | None, overwrite: bool) -> None:
+    """Raise FileExistsError if `file` is a folder, or exists and `overwrite` is False."""
+    if file is None or not (file.exists() or file.is_symlink()):
         return
-    if other.is_dir():
+    if file.is_dir():
         raise FileExistsError(
-            f"{other} is a folder, but the exporter writes a file of this name; remove the folder"
+            f"{file} is a folder, but the exporter writes a file of this name; remove the folder"
         )
     if not overwrite:
         raise FileExistsError(
-            f"{other} exists, and keras-norm verify would use it for the new file; choose another "
+            f"{file} exists, and keras-norm verify would use it for the new file; choose another "
             "path, or overwrite=True"
         )

@@ -1,4 +1,4 @@
-"""Verify an exported file on test inputs, and store these inputs and their outputs with it."""
+"""Verify an exported file on test inputs; store the inputs and their outputs with the file."""
 
 import dataclasses
 import functools

@@ -149,7 +149,7 @@ class TensorFlowProcess(ChildProcess):
         return self._values.convert(self._values.functions[number](*args))
 
     def on_print(self, text: str, is_error: bool) -> None:
-        """Print the text that the child process prints."""
+        """Print in this process the text that the child process prints."""
         print(text, end="", file=sys.stderr if is_error else sys.stdout)
 
     def on_log(self, record: logging.LogRecord) -> None:

@@ -98,7 +98,7 @@ def draw_samples(model: keras.Model, length: int, kind: str) -> Samples:
 
 def _feeds(tensor: Tensor, layer: keras.layers.Layer) -> bool:
     """Return whether an input of a model feeds a layer directly."""
-    # `layer.input` raises an error if the model does not call the layer exactly once.
+    # `layer.input` raises an error if the model does not call the layer exactly once: return False.
     with contextlib.suppress(AttributeError, ValueError):
         return layer.input is tensor
     return False

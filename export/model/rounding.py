@@ -150,7 +150,7 @@ def perturb(weight: Array, most: float, rng: np.random.Generator) -> Array:
 
 def _outputs_of_copy(copy: keras.Model, model: keras.Model, inputs: Arrays) -> Arrays:
     """Run a copy of a model, and return the outputs under the output names of the model."""
-    # A copy may have other input and output names, in an unchanged order.
+    # Match inputs and outputs by their order: a copy of a model may have other names.
     names = zip(signature.input_specs(copy), signature.input_specs(model), strict=True)
     outputs = KerasRunner(copy)({new: inputs[name] for new, name in names}).values()
     return dict(zip(signature.output_names(model), outputs, strict=True))

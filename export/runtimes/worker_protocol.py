@@ -71,7 +71,7 @@ class Worker:
         return {name: np.asarray(array) for name, array in outputs.items()}
 
     def run_over_time(self, sequences: Arrays, others: Arrays, states: Sequence[str]) -> Arrays:
-        """Run the loaded single-step model on whole sequences; see the function `run_over_time`."""
+        """Run the loaded single-step model on whole sequences, one call for each timestep."""
         start = time.perf_counter()
         outputs: Arrays = run_over_time(self._loaded.run, sequences, others, states)
         length = next(iter(sequences.values())).shape[1]

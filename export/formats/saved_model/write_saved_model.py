@@ -60,7 +60,8 @@ def write_saved_model(
         with _without_log_of_path():
             tf.saved_model.save(module, str(folder), signatures=graphs)
     except tf.errors.OpError as error:
-        # The disk may be full, for example. TensorFlow's message names the file and the reason.
+        # TensorFlow raises an OpError if the disk is full, for example. Its message names the file
+        # and the reason.
         raise OSError(f"the SavedModel cannot be written: {one_line(error)}") from error
     except AssertionError as error:
         if "untracked" not in str(error):

@@ -24,7 +24,7 @@ from keras_norm_verify.printable import printable
 
 @dataclasses.dataclass(frozen=True)
 class SignatureTensor:
-    """An input or output of a signature.
+    """An input or output of a TFLite file's signature: its tensor, shape and dtype.
 
     Attributes:
         index: its index among the inputs or outputs of the graph.

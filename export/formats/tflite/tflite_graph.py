@@ -65,8 +65,8 @@ class TFLiteGraph:
         In a file that computes in integers, the exporter chooses how many operations compute in
         float32. Two such files may have different operations, but constants of the same names.
         """
-        # Ignore numbers in names, such as "_1": TensorFlow adds them, and they depend on earlier
-        # models.
+        # Ignore numbers in names, such as "_1": TensorFlow adds a number to a name that an earlier
+        # model has used.
         constants, others = (
             [(re.sub(r"_\d+", "", each.name), each.values.shape) for each in g.constants]
             for g in (self, other)

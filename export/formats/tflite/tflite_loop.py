@@ -79,7 +79,7 @@ def scan_without_loop(
 
 
 def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
-    """Write `rows` over the rows of each array, from row `start` on."""
+    """Replace rows of each array by `rows`, from the row number `start` on."""
     updated = []
     for array, new in zip(arrays, rows, strict=True):
         at = tf.stack([start, *[0] * (len(array.shape) - 1)])
