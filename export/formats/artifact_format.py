@@ -138,7 +138,7 @@ class Format:
 def sources_in_runtime(
     runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
 ) -> tuple[Source, ...]:
-    """Return a tuple with one `Source`; return () if the optional runtime is not installed.
+    """Return the `Source` of an artifact for one runtime, as a tuple; () if the runtime is missing.
 
     The `Source` is the artifact in the runtime of `runner`. `extra` is the pip extra of an optional
     runtime, and "" for a required runtime.

@@ -248,7 +248,7 @@ class LayerTimestep:
 
 
 def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
-    """Return a `LayerTimestep` for each recurrent layer of a model; no name in `taken` is reused.
+    """Return a `LayerTimestep` for each recurrent layer; no state has a name that is in `taken`.
 
     Raises:
         StreamingError: there is no recurrent layer, or a layer cannot run timestep by timestep.

@@ -46,7 +46,7 @@ CLEANUP = 2.0
 
 
 def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorate a function of Keras models that needs the TensorFlow backend.
+    """Decorate a function that needs TensorFlow, so that it also takes models of other backends.
 
     On TensorFlow, or without a Keras model among the arguments, the function runs unchanged. On
     another backend it runs in a child process with the TensorFlow backend:

@@ -56,9 +56,9 @@ class TrainedRunner(Runner):
         return dict(self._call("variable_digests"))
 
     def find_other_layer(self, inputs: Arrays, share: float) -> str | None:
-        """Return the path of the first layer whose outputs on TensorFlow differ, or None.
+        """Return the path of the first layer whose outputs differ on the two backends, or None.
 
-        The outputs are compared with the outputs on the backend that trained the model.
+        The backends are TensorFlow in this process, and the backend that trained the model.
 
         Args:
             inputs: arrays by input name.

@@ -79,7 +79,7 @@ class Rounding:
         )
 
     def explain(self, case: Case, results: Iterable[OutputComparison]) -> str | None:
-        """Return a sentence if rounding explains every failed comparison; return None otherwise.
+        """Describe the rounding error if it explains every failed comparison; else return None.
 
         Args:
             case: the test inputs, with the outputs of the model.

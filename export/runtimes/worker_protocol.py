@@ -116,7 +116,7 @@ class Worker:
         return calls, lowest, highest
 
     def seconds(self) -> float:
-        """Return the duration of the last run, or of a timestep of the last run over time."""
+        """Return the seconds of the last run; after `run_over_time`, the mean of all timesteps."""
         return self._seconds
 
     def variable_digests(self) -> dict[str, str]:

@@ -35,7 +35,7 @@ class TFLiteRunner(WorkerRunner):
         self._report = self._load_file({"path": str(self.path), "signature": self.signature_name})
 
     def ops(self) -> dict[str, list[str]]:
-        """Return output tensors by operation, such as {"FULLY_CONNECTED": ["dense/add"]}.
+        """Return names of output tensors by operation: {"FULLY_CONNECTED": ["dense/add"]}.
 
         The operations in loop bodies are included.
         """
