@@ -106,8 +106,8 @@ def custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
         if found.setdefault(name, cls) is not cls:
             raise ValueError(
                 f"The model cannot be rebuilt from its config: {found[name]} and {cls} are both "
-                f"named {name!r} in the config. Register each class in another package: decorate "
-                "the class with keras.saving.register_keras_serializable(package=...)"
+                f"named {name!r} in the config. Register the classes in two packages: decorate "
+                "each class with keras.saving.register_keras_serializable(package=...)"
             )
     return found
 

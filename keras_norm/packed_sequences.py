@@ -111,8 +111,9 @@ class PackedSequences:
         array: Array = np.asarray(outputs)
         if array.shape[:2] != self.mask.shape:
             raise ValueError(
-                f"The outputs must have the shape {self.mask.shape} + (...). Received: shape "
-                f"{array.shape}. Set return_sequences=True in the layer."
+                "The outputs must have the shape (rows, timesteps, ...), beginning with "
+                f"{self.mask.shape}. Received: shape {array.shape}. Set return_sequences=True in "
+                "the layer."
             )
         return array
 
@@ -162,7 +163,7 @@ def pack_sequences(sequences: Sequence[TensorLike], length: int | None = None) -
     length = longest if length is None else length
     if longest > length:
         raise ValueError(
-            f"length must be at least that of the longest sequence. Received: length={length}, "
+            f"length must be at least the longest sequence's length. Received: length={length}, "
             f"and {longest} timesteps in sequence {int(lengths.argmax())}. Cut the sequence, or "
             "increase length."
         )

@@ -58,7 +58,7 @@ def verify(
         received = type(golden_cases).__name__
         raise ValueError(f"golden_cases must be the path of a file; received {received}")
     if run is not None and not callable(run):
-        raise ValueError(f"run must be a function of a signature and inputs; received {run!r}")
+        raise ValueError(f"run must be a function (signature, inputs) -> outputs; received {run!r}")
     path = find_artifact(pathlib.Path(path))
     if not isinstance(golden_cases, GoldenCases):
         file = None if golden_cases is None else pathlib.Path(golden_cases)

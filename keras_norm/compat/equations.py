@@ -145,8 +145,8 @@ def require_layer_norms(
     wrong = [slot for slot in slots if not isinstance(layers.get(slot), LayerNormalization)]
     if wrong:
         raise ValueError(
-            f"{source} has a LayerNormalization in every slot. Received {describe(cell)} without "
-            f"it in {', '.join(wrong)}. {advice}."
+            f"{source} has a LayerNormalization in every slot. Received {describe(cell)} without a "
+            f"LayerNormalization in {', '.join(wrong)}. {advice}."
         )
     for norm in layers.values():
         require_options(norm, {**LAYER_NORM, **norms}, source, advice)

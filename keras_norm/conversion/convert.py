@@ -132,8 +132,8 @@ def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
     found = _convertible_layers(
         model,
         lambda layer: to_keras_layer(layer) is not None,
-        "to_keras replaces recurrent layers without a norm inside, and normalization layers with "
-        "options of Keras. An RMSNormalization stays if it passes a mask on.",
+        "to_keras replaces recurrent layers without a norm inside, and normalization layers whose "
+        "options Keras has too, but no RMSNormalization that passes a mask on.",
     )
     created = {path: to_keras_layer(layer) for path, layer in found.items()}
     replacements = {path: layer for path, layer in created.items() if layer}

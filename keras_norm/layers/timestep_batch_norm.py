@@ -148,7 +148,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
                 f"Received inputs of shape {tuple(inputs.shape)}."
             )
         if is_int(step) and step < 0:
-            raise ValueError(f"step must be a timestep of 0 or more. Received: step={step}.")
+            raise ValueError(f"step must be a timestep, 0 or later. Received: step={step}.")
         inputs, _ = with_features(inputs, -1, self.moving_mean.shape[-1:])
         if mask is not None:
             mask = align_mask(mask, inputs, axis=rank - 1)

@@ -85,7 +85,7 @@ OTHER_EQUATIONS = {
         ("haste", keras_norm.LayerNormLSTM(UNITS, epsilon=1e-3), "epsilon=1e-05"),
         ("haste", keras_norm.LayerNormLSTM(UNITS, cell_zoneout=0.1), "cell_zoneout=0.0"),
         ("haste", layer_norm_lstm(), "normalize_carry=False"),
-        ("haste", keras_norm.LayerNormLSTM(UNITS, norm_form="joint"), "without it in kernel_norm"),
+        ("haste", keras_norm.LayerNormLSTM(UNITS, norm_form="joint"), "a LayerNormalization in"),
         ("haste", keras_norm.LayerNormLSTM(UNITS, use_bias=False), "use_bias=True"),
         ("haste", keras_norm.LayerNormLSTM(UNITS, go_backwards=True), "go_backwards=False"),
     ],
@@ -115,7 +115,7 @@ OTHER_EQUATIONS = {
     ],
     "dreamer": [
         ("dreamer_v3", keras_norm.LayerNormGRU(UNITS), "joint_norm. Create the layer as NormGRU("),
-        ("dreamer_v3", dreamer_gru(norm=RMS), "without it in joint_norm"),
+        ("dreamer_v3", dreamer_gru(norm=RMS), "LayerNormalization in joint_norm"),
         ("dreamer_v3", dreamer_gru(1e-5), "or pass the eps of the norm as epsilon."),
         ("dreamer_v3", dreamer_gru(activation="relu"), "has activation='tanh'"),
         ("dreamer_v3", dreamer_gru(zoneout=0.1), "has zoneout=0.0. Received NormGRUCell"),

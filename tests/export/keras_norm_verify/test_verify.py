@@ -171,7 +171,7 @@ def test_a_damaged_file_does_not_load(copied):
         (["empty", golden_cases()], "empty is not a SavedModel: it has neither saved_model.pb nor"),
         (["a*", golden_cases()], r"TensorFlow reads \* in the path of a SavedModel as a pattern"),
         (["m.tflite", 3], "golden_cases must be the path of a file; received int"),
-        (["m.tflite", None, "run"], "run must be a function of a signature and inputs"),
+        (["m.tflite", None, "run"], r"run must be a function \(signature, inputs\) -> outputs"),
     ],
 )
 def test_wrong_arguments_are_named(tmp_path, monkeypatch, arguments, message):
