@@ -48,7 +48,7 @@ def with_large_statistics():
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: (named(), "a.npz"), TypeError, r"must be Statistics\. Received: 'a.npz'"),
+        (lambda: (named(), "a.npz"), TypeError, r"class Statistics\. Received: 'a.npz'"),
         (lambda: (named(), collect_statistics(named(), X[:0])), ValueError, "no samples"),
         (lambda: (named(), collect_statistics(named(), X[:1])), ValueError, "two unmasked"),
         (lambda: (named(), Statistics({}, 1, "")), ValueError, "have no layers"),

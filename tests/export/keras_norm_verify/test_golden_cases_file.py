@@ -52,7 +52,7 @@ def test_a_tolerance_that_is_not_a_finite_number_is_refused(tolerance):
         (["cases", 0, "inputs"], ["z"], "there is no '0/inputs/z'"),
         (["cases", 0, "expected"], 5, "'int' object is not iterable"),
         (["cases", 0, "sequences"], "x", "the field sequences of case 0 is a str"),
-        (["cases", 0, "sequences"], [5], "the field sequences of case 0 is a tuple or has wrong"),
+        (["cases", 0, "sequences"], [5], "the field sequences of case 0 is a tuple: its type or a"),
         (["cases", 0, "sequences"], ["z"], "case 0 has no array of 'z'"),
         (["cases", 0, "states"], ["z"], "case 0 has no array of 'z'"),
         (["cases", 0, "sequence_outputs"], ["z"], "case 0 has no array of 'z'"),
