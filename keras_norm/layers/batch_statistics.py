@@ -282,7 +282,7 @@ class StatisticsNormalization(AffineNormalization):
             y = normalize(used.centered, used.variance, self.epsilon, *affine)
         batch = BatchStatistics(ops.stop_gradient(mean), ops.stop_gradient(variance), count)
         if min_count > 1 and is_part_of_batch() and not self.synchronized:
-            batch = batch.with_single_position(x, mask, reduced)
+            batch = batch.with_single_value(x, mask, reduced)
         return y, batch
 
     def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:

@@ -1,17 +1,16 @@
-"""Find the timesteps with enough sequences for batch statistics, and share their statistics."""
+"""Replace the batch statistics of timesteps with few sequences by those of an earlier timestep."""
 
 from keras import ops
 
 from keras_norm.ops.moments import Moments
 from keras_norm.typing import Tensor
 
-# Smallest number of unmasked sequences for the statistics of a timestep. The variance of a single
-# sequence is 0.
+# A timestep needs at least 2 unmasked sequences for batch statistics: the variance of 1 is 0.
 MIN_SEQUENCES = 2
 
 
 def has_enough_sequences(count: Tensor, min_sequences: int) -> Tensor:
-    """Return at which timesteps a batch has enough sequences for statistics of its own.
+    """Return for each timestep whether it has enough unmasked sequences for batch statistics.
 
     ::
 
@@ -33,7 +32,7 @@ def has_enough_sequences(count: Tensor, min_sequences: int) -> Tensor:
 
 
 def replace_moments(m: Moments, enough: Tensor, mean: Tensor, variance: Tensor) -> Moments:
-    """Return moments with another mean and variance where `enough` is False."""
+    """Replace the mean and the variance of moments by the arguments where `enough` is False."""
     return Moments(
         ops.where(enough, m.centered, m.centered + (m.mean - mean)),
         ops.where(enough, m.mean, mean),
@@ -43,7 +42,7 @@ def replace_moments(m: Moments, enough: Tensor, mean: Tensor, variance: Tensor) 
 
 
 def share_moments(m: Moments, min_sequences: int, *, axis: int) -> Moments:
-    """Return moments in which timesteps without enough sequences have those of an earlier one.
+    """Give a timestep with too few sequences the mean and variance of an earlier timestep.
 
     That is the last timestep before it that has enough. Without such a timestep, the moments stay.
 
@@ -54,7 +53,8 @@ def share_moments(m: Moments, min_sequences: int, *, axis: int) -> Moments:
     """
     enough = has_enough_sequences(ops.reshape(m.count, (-1, 1)), min_sequences)[:, 0]
     number = ops.cumsum(ops.cast(enough, "int32"))
-    # The k-th timestep with enough sequences is at the first index where the number is k.
+    # `number` counts the timesteps with enough sequences so far. The k-th timestep with enough
+    # sequences is the first at which `number` is k.
     latest = ops.searchsorted(number, number, side="left")
     none_before = number == 0
     latest = ops.where(none_before, ops.arange(ops.shape(number)[0], dtype=latest.dtype), latest)

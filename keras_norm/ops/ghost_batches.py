@@ -1,4 +1,4 @@
-"""Split a batch into ghost batches, and merge ghost batches into one batch."""
+"""Split a batch into ghost batches, each with its own statistics, and merge them again."""
 
 from keras import ops
 
@@ -20,7 +20,8 @@ def split_batch(x: Tensor, mask: Tensor | None, virtual_batch_size: int) -> tupl
     """
     batch = ops.shape(x)[0]
     ghosts = -(-batch // virtual_batch_size)
-    # An empty batch becomes one empty ghost batch: `batch // ghosts` would divide by zero.
+    # An empty batch becomes one empty ghost batch: with 0 ghost batches, `batch // ghosts` would
+    # divide by zero.
     ghosts = max(ghosts, 1) if isinstance(ghosts, int) else ops.maximum(ghosts, 1)
     rows = -(-batch // ghosts)
     unmasked = ops.reshape(

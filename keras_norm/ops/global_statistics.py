@@ -22,11 +22,11 @@ LOCAL_WARNING = (
     "such as BatchNormLSTM, or call keras_norm.recalibrate after the training."
 )
 
-TINY = 1e-30  # avoids a division by zero if two batches without positions are merged
+TINY = 1e-30  # avoids a division by zero if two empty batches are merged
 
 
 class BatchStatistics(NamedTuple):
-    """Mean, biased variance and number of positions of a batch, to update the moving statistics.
+    """Mean, biased variance and number of unmasked values of a batch, for the moving statistics.
 
     Statistics of several timesteps have the shape (time, features).
     """
@@ -36,20 +36,20 @@ class BatchStatistics(NamedTuple):
     count: Tensor
 
     def at_least(self, min_count: int) -> "BatchStatistics":
-        """Set counts below `min_count` to 0, so that the moving statistics stay unchanged."""
+        """Set counts below `min_count` to 0: a count of 0 does not change the moving statistics."""
         return self._replace(count=ops.where(self.count >= min_count, self.count, 0.0))
 
     def of_enough_sequences(self, min_sequences: int) -> "BatchStatistics":
-        """Set the count of timesteps without enough sequences to 0."""
+        """Set the count of timesteps with too few sequences to 0: moving statistics ignore them."""
         enough = has_enough_sequences(self.count, min_sequences)
         return self._replace(count=ops.where(enough, self.count, 0.0))
 
-    def with_single_position(
+    def with_single_value(
         self, x: Tensor, mask: Tensor | None, axes: Sequence[int]
     ) -> "BatchStatistics":
-        """Replace the statistics of a single position, which are a fallback, by its own.
+        """If the count is 1, set the mean to the only unmasked value, and the variance to 0.
 
-        On another replica further positions may be unmasked.
+        They replace a fallback, because other replicas may have further unmasked values.
 
         Args:
             x: the tensor with these statistics over `axes`, which have size 1 in the statistics.
@@ -63,7 +63,7 @@ class BatchStatistics(NamedTuple):
         return self._replace(mean=mean, variance=ops.where(is_one, 0.0, self.variance))
 
     def merge(self, other: "BatchStatistics") -> "BatchStatistics":
-        """Return the statistics of the positions of both batches.
+        """Return the statistics of this batch and the batch `other` together.
 
         ::
 
@@ -81,7 +81,7 @@ class BatchStatistics(NamedTuple):
         return BatchStatistics(mean + share * d, variance + share * spread, count + n)
 
     def merge_timesteps(self) -> "BatchStatistics":
-        """Return the statistics of the positions of all timesteps, (1, features).
+        """Merge the statistics of all timesteps to one mean and one variance, (1, features).
 
         ::
 
@@ -89,7 +89,7 @@ class BatchStatistics(NamedTuple):
             variance = sum(n (v + (m - s)^2)) / N - r^2
 
         `r` corrects the rounding error of `s`, as in `keras_norm.ops.moments`. The mean and the
-        variance must be finite at timesteps without positions too. Without positions they are 0.
+        variance must be finite at timesteps with a count of 0 too. If all counts are 0, they are 0.
         """
         n = _total(self.count)
         share = self.count / ops.maximum(n, 1.0)
@@ -100,13 +100,13 @@ class BatchStatistics(NamedTuple):
         return BatchStatistics(s + r, ops.maximum(variance, 0.0), n)
 
     def unbiased(self) -> "BatchStatistics":
-        """Replace the divisor n of the variance by n - 1."""
+        """Return the statistics with the unbiased variance: its divisor is n - 1 in place of n."""
         n = self.count
         return self._replace(variance=self.variance * (n / ops.maximum(n - 1.0, 1.0)))
 
 
 def adds_over_replicas(name: str) -> bool:
-    """Return whether statistics can be added over several replicas; warn if a loop prevents it.
+    """Return whether a layer can sum batch statistics over replicas; warn if a loop prevents it.
 
     Args:
         name: name of the layer.
@@ -122,7 +122,7 @@ def adds_over_replicas(name: str) -> bool:
 def global_statistics(
     batches: Sequence[BatchStatistics], *, name: str, per_timestep: bool
 ) -> Sequence[BatchStatistics]:
-    """Merge the statistics of the replicas' batches to those of the global batch.
+    """Compute the statistics of the global batch from the batch statistics of each replica.
 
     ::
 
@@ -153,7 +153,7 @@ def global_statistics(
     terms = []
     for batch in batches:
         mean, variance, n = (ops.cast(s, "float64") for s in batch)
-        # TensorFlow's fused kernel returns NaN for an empty batch.
+        # Replace NaN, which TensorFlow's fused kernel returns as statistics of an empty batch.
         mean, variance = (ops.where(n > 0, s, 0.0) for s in (mean, variance))
         terms += [n, n * mean, n * (variance + mean * mean)]
     sums, merged = iter(sum_over_replicas(*terms)), []
@@ -173,6 +173,6 @@ def _total(statistic: Tensor) -> Tensor:
 
 
 def _pad(statistic: Tensor, missing: int | Tensor) -> Tensor:
-    """Append timesteps of zeros to a statistic (time, features)."""
+    """Append `missing` timesteps of zeros to a statistic (time, features)."""
     zeros = ops.zeros((missing, *statistic.shape[1:]), statistic.dtype)
     return ops.concatenate([statistic, zeros])

@@ -1,4 +1,4 @@
-"""A norm of a recurrence that treats groups of features alike."""
+"""Normalize several groups of features, each with its own mean and variance, at once."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from keras_norm.typing import Tensor, Tensors
 
 @dataclasses.dataclass(frozen=True)
 class GroupedNorm:
-    """`SampleNorm` of each of several groups of n features, in as many operations as for one group.
+    """Apply `SampleNorm` to each of several groups of n features, without a loop over the groups.
 
     ::
 
@@ -33,7 +33,7 @@ class GroupedNorm:
     def statistics(
         self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
     ) -> Tensors:
-        """Compute the statistics of each group; `unmasked` and `moving` are unused."""
+        """Compute the statistics of each group of features; `unmasked` and `moving` are unused."""
         return self.norm.statistics(self._divide(a))
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
@@ -49,7 +49,7 @@ class GroupedNorm:
         gamma: Tensor | None,
         unmasked: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradient of `a`, and the gradients of gamma and beta of each sample."""
+        """Return the gradient of `a`, and for each sample the gradients of gamma and beta."""
         divided = None if gamma is None else self._divide(gamma)
         da, d_gamma, _ = self.norm.backward(self._divide(a), self._divide(dy), statistics, divided)
         return _join(da), _join(d_gamma), dy
@@ -63,7 +63,7 @@ def _join(a: Tensor) -> Tensor:
 
 
 def group_norms(norms: Sequence[object], gammas: Sequence[Tensor | None]) -> GroupedNorm | None:
-    """Return one norm of all groups, or None if it would not compute the norm of each group.
+    """Combine the norms of all groups to one `GroupedNorm`; return None if the norms differ.
 
     The groups need the same `SampleNorm`, and a gamma in every group or in none.
     """

@@ -24,7 +24,7 @@ def count_leading_padding(mask: Tensor) -> Tensor:
 
 
 def roll_sequences(x: Tensor, shift: Tensor) -> Tensor:
-    """Shift the timesteps of each sequence; the timesteps beyond one end return at the other end.
+    """Roll each sequence along time by its own number of timesteps, as in `numpy.roll`.
 
     ::
 
@@ -44,12 +44,13 @@ def roll_sequences(x: Tensor, shift: Tensor) -> Tensor:
     def function(x: Tensor, shift: Tensor) -> tuple[Tensor, Gradient]:
         return _roll(x, shift), lambda dy: [roll_sequences(dy, -shift)]
 
-    # The gradient of a permutation is its inverse. TensorFlow would add up the rows of segments.
+    # The gradient of a roll is the opposite roll. From `tf.gather`, TensorFlow would derive a sum
+    # over segments.
     return with_custom_gradient(function, x, shift)
 
 
 def gather_timesteps(x: Tensor, index: Tensor) -> Tensor:
-    """Compute y[b, t] = x[b, index[b, t]].
+    """Gather the timesteps `index` of each sequence: y[b, t] = x[b, index[b, t]].
 
     Args:
         x: (batch, time, ...).

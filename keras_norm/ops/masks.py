@@ -35,8 +35,8 @@ def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
         )
     leading = list(range(len(mask.shape)))
     without_axis = [d for d in range(rank) if d != axis][: len(mask.shape)]
-    # A mask may fit two choices of dimensions, `without_axis` and `leading`. Prefer a choice with
-    # equal static sizes, then a choice with dynamic sizes, then a choice with sizes of 1.
+    # A mask has the dimensions of x `without_axis`, or the `leading` ones. If both choices fit,
+    # prefer one with equal static sizes, then one with dynamic sizes, then one with sizes of 1.
     for fits in (operator.eq, _may_equal, _may_broadcast):
         for dims in (without_axis, leading):
             if all(fits(mask.shape[i], shape[d]) for i, d in enumerate(dims)):

@@ -1,4 +1,4 @@
-"""Compute masked means and variances in float32 or wider."""
+"""Compute means and variances of unmasked values, in float32 or a wider dtype."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from keras_norm.typing import Tensor
 
 
 class Moments(NamedTuple):
-    """Centered values of a tensor, their mean and variance, and the number of unmasked positions.
+    """A tensor minus its mean, the mean, the variance, and the number of unmasked values.
 
     The reduced axes have size 1.
 
@@ -36,7 +36,7 @@ def statistics_dtype(dtype: DTypeLike) -> str:
 
 
 def identity(x: Tensor) -> Tensor:
-    """Return `x`, which is the sum of `x` over a single replica."""
+    """Return `x`: with one replica, the sum of `x` over all replicas."""
     return x
 
 
@@ -48,7 +48,7 @@ def moments(
     min_count: int = 0,
     fallback: tuple[Tensor, Tensor] | None = None,
 ) -> Moments:
-    """Compute the mean and biased variance of the unmasked positions of `x` over `axes`.
+    """Compute the mean and biased variance of the unmasked values of `x` over `axes`.
 
     The algorithm has three passes (Chan, Golub and LeVeque, "Algorithms for Computing the Sample
     Variance", 1983)::
@@ -138,8 +138,8 @@ def _moments(
 
     def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor | None]:
         valid_share = ops.where(valid, share, 0.0) if fallback else share
-        # A fallback may have several values along the reduced axes. Then the mean and the variance
-        # have several values too, and their gradients are summed here.
+        # A fallback may have sizes above 1 along the reduced axes. The mean and the variance then
+        # have these sizes too, so their gradients are summed over these axes.
         d_mean, d_variance = (
             total(d, [a for a in axes if d.shape[a] != 1]) for d in (d_mean, d_variance)
         )
@@ -151,7 +151,7 @@ def _moments(
 
 
 def _count_unmasked(x: Tensor, axes: list[int], mask: Tensor | None) -> Tensor:
-    """Count the unmasked positions of `x` over `axes`; the reduced axes have size 1."""
+    """Count the unmasked values of `x` over `axes`; the reduced axes have size 1."""
     unmasked = ops.cast(ops.ones([1] * len(x.shape)) if mask is None else mask, x.dtype)
     count = ops.sum(unmasked, axes, keepdims=True)
     size = ops.shape(x)

@@ -39,8 +39,8 @@ def normalize(
         if epsilon_placement == "inside":
             a = ops.rsqrt(variance + epsilon)
         else:
-            # The derivative of sqrt at 0 is infinite: a constant row, such as padding, would get a
-            # gradient of NaN.
+            # Replace 0 before sqrt, whose derivative at 0 is infinite: a constant row, such as
+            # padding, would otherwise get a gradient of NaN.
             positive = variance > 0
             root = ops.sqrt(ops.where(positive, variance, 1.0))
             a = 1.0 / (ops.where(positive, root, 0.0) + epsilon)
@@ -86,5 +86,5 @@ def _scale_gradients(p: Tensor, a: Tensor, gamma: Tensor | None) -> tuple[Tensor
 
 
 def _common_axes(x: Tensor, a: Tensor, gamma: Tensor) -> list[int]:
-    """List the axes along which x has several values, and both `a` and `gamma` have size 1."""
+    """List the axes along which both `a` and `gamma` are broadcast to x."""
     return sorted(set(broadcast_axes(x, a)) & set(broadcast_axes(x, gamma)))

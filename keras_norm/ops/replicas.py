@@ -23,7 +23,7 @@ _is_collected: contextvars.ContextVar[bool] = contextvars.ContextVar("is_collect
 
 @contextlib.contextmanager
 def local_statistics(*, collected: bool = False) -> Iterator[None]:
-    """Let each replica compute its own statistics inside a `with` block.
+    """Inside a `with` block, let each replica compute statistics of its own batch only.
 
     Args:
         collected: whether the statistics of the batch are merged with those of other batches later,
@@ -46,21 +46,21 @@ def count_replicas() -> int:
 
 
 def is_part_of_batch() -> bool:
-    """Return whether statistics of this batch are merged with those of replicas, or later."""
+    """Return whether batch statistics will be merged with those of other replicas or batches."""
     return _is_collected.get() or count_replicas() > 1
 
 
 def is_in_loop() -> bool:
-    """Return whether this code is in a loop over time, which does not add over replicas.
+    """Return whether this code is in a loop over time, in which replicas cannot sum tensors.
 
-    A loop of a TensorFlow graph cannot, and neither can a conditional or a nested function. On
-    PyTorch, keras.layers.RNN and keras.layers.TimeDistributed are loops.
+    In a TensorFlow graph, they cannot in a conditional or a nested function either. On PyTorch,
+    keras.layers.RNN and keras.layers.TimeDistributed are loops.
     """
     return keras.backend.backend() in ADAPTERS and bool(_adapter().is_in_loop())
 
 
 def sum_over_replicas(*tensors: Tensor) -> list[Tensor]:
-    """Add up tensors over all replicas in one collective; on one device return the tensors.
+    """Sum each tensor over all replicas, in one collective; on one device return the tensors.
 
     The gradient of a sum is the sum of the gradients over all replicas.
 
@@ -85,7 +85,7 @@ def all_reduce(x: Tensor) -> Tensor:
 
 
 def max_over_replicas(time: int | Tensor) -> int | Tensor:
-    """Return the largest number of timesteps of all replicas, in one collective of one integer."""
+    """Return the largest number of timesteps of any replica; on one device return `time`."""
     return time if count_replicas() == 1 else _adapter().max_over_replicas(time)
 
 
@@ -111,7 +111,7 @@ def synchronizes(name: str) -> bool:
 
 
 def require_equal_lengths(name: str, time: int) -> None:
-    """Check that the ranks of a PyTorch process group have equally many timesteps.
+    """Raise ValueError unless all ranks of a PyTorch process group have equally many timesteps.
 
     A collective at each timestep would else wait for the timesteps of shorter sequences.
 

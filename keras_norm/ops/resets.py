@@ -1,4 +1,4 @@
-"""Rows of several sequences: states that start anew, and counts from the start of a sequence.
+"""Rows that contain several sequences: reset the states, and count timesteps in a sequence.
 
 `resets` is True at the first timestep of each sequence of a row. The first sequence of a row starts
 at timestep 0, whatever `resets` is there.
@@ -11,7 +11,7 @@ from keras_norm.typing import Tensor, Tensors
 
 
 def split_states(states: Tensors, resets: Tensor | None) -> tuple[Tensors, Tensors]:
-    """Split states into the states before the first timestep and the states after a reset.
+    """Split a list of states into those before the first timestep and those after a reset.
 
     Args:
         states: with resets, both in this order; without resets, the states before the first
@@ -23,7 +23,7 @@ def split_states(states: Tensors, resets: Tensor | None) -> tuple[Tensors, Tenso
 
 
 def reset_states(states: Tensors, resets: Tensor | None, after_reset: Tensors) -> Tensors:
-    """Return the states that a step reads: at a reset, the states `after_reset`.
+    """Replace the states of the previous timestep by `after_reset` where a sequence starts.
 
     Args:
         states: the states after the previous timestep, each (..., batch, units).
@@ -36,7 +36,7 @@ def reset_states(states: Tensors, resets: Tensor | None, after_reset: Tensors) -
 
 
 def reverse_resets(resets: Tensor) -> Tensor:
-    """Return the resets of reversed rows, whose sequences start at their last timesteps.
+    """Compute `resets` for reversed rows, in which a sequence starts at its last timestep.
 
     ::
 
@@ -49,7 +49,7 @@ def reverse_resets(resets: Tensor) -> Tensor:
 
 
 def count_unmasked(mask: Tensor, resets: Tensor) -> Tensor:
-    """Count the unmasked timesteps of a sequence up to each timestep, int32 (batch, time).
+    """Count at each timestep the unmasked timesteps of its sequence so far, int32 (batch, time).
 
     Args:
         mask: bool (batch, time), True at unmasked timesteps.
@@ -61,7 +61,7 @@ def count_unmasked(mask: Tensor, resets: Tensor) -> Tensor:
 
 
 def count_timesteps(mask: Tensor | None, resets: Tensor) -> Tensor:
-    """Count the timesteps of a sequence before each timestep, int32 (batch, time).
+    """Return the index of each timestep in its sequence, from 0, int32 (batch, time).
 
     Args:
         mask: bool (batch, time): count from the first unmasked timestep, and return any numbers of
@@ -76,13 +76,14 @@ def count_timesteps(mask: Tensor | None, resets: Tensor) -> Tensor:
 
 
 def _latest(values: Tensor, flags: Tensor) -> Tensor:
-    """Return the value at the last flag up to each timestep, int32 (batch, time); 0 without a flag.
+    """Return at each timestep the value where `flags` was last True, or 0 if it never was.
 
     Args:
         values: int32 (batch, time) or (time,), which do not decrease over time.
         flags: bool (batch, time).
     """
-    # The values do not decrease, so sorting puts the value at the k-th flag at index k - 1.
+    # The values do not decrease over time, so sorting puts the value at the k-th True flag at
+    # index k - 1.
     at_flags = ops.sort(ops.where(flags, values, ops.shape(flags)[1] + 1), axis=1)
     k = ops.cumsum(ops.cast(flags, "int32"), axis=1)
     return ops.where(k > 0, gather_timesteps(at_flags, ops.maximum(k - 1, 0)), 0)

@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm of a step, forward and backward."""
+"""LayerNorm and RMSNorm of one timestep: the forward pass and the gradients."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ from keras import ops
 from keras_norm.keras_internals import xla_compiles
 from keras_norm.typing import Tensor, Tensors
 
-# Numbers of columns that a row may be folded to before they are added.
+# `row_mean` folds a longer row to a matrix with one of these numbers of columns, and sums its rows.
 COLUMNS = range(16, 65)
 
 
 @dataclasses.dataclass(frozen=True)
 class SampleNorm:
-    """Norm of each sample over its n features: LayerNorm with `center`, else RMSNorm.
+    """Normalize each sample over its n features: LayerNorm with `center=True`, else RMSNorm.
 
     ::
 
@@ -51,7 +51,7 @@ class SampleNorm:
         return [self.inverse_deviation(v, a.shape[-1]), m]
 
     def inverse_deviation(self, v: Tensor, n: int) -> Tensor:
-        """Compute r = 1 / sqrt(v + epsilon) from the mean square of n features.
+        """Compute r = 1 / sqrt(v + epsilon) from v, the mean square of n features.
 
         With `ddof`, the sum of squares is divided by n - ddof in place of n.
         """
@@ -64,7 +64,7 @@ class SampleNorm:
         return 1.0 / (ops.where(v > 0, root, 0.0) + self.epsilon)
 
     def sensitivity(self, r: Tensor, n: int) -> Tensor | float:
-        """Compute s of the backward pass, which is 1 with the default `ddof` and `outside`."""
+        """Compute the factor s of the gradient: 1 with the default `ddof` and `outside`."""
         factor = n / (n - self.ddof)
         if not self.outside:
             return factor
@@ -85,7 +85,7 @@ class SampleNorm:
         gamma: Tensor | None,
         unmasked: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the gradient of `a`, and the gradients of gamma and beta of each sample."""
+        """Return the gradient of `a`, and for each sample the gradients of gamma and beta."""
         r, *m = statistics
         centered = a - m[0] if m else a
         normalized = centered * r
@@ -98,7 +98,7 @@ class SampleNorm:
 
 
 def row_mean(x: Tensor) -> Tensor:
-    """Compute the mean over the last axis, which keeps size 1.
+    """Compute the mean over the last axis, as `ops.mean` with `keepdims=True`.
 
     XLA on TensorFlow adds the elements of a row one after the other, but the elements of a matrix
     product in parallel. So on TensorFlow the mean of a row is a product with ones. XLA

@@ -1,4 +1,4 @@
-"""Run a recurrence over time.
+"""Scan a step function over time, on every backend.
 
 Every implementation computes equal values: an unrolled Python loop, the backend's own scan, and on
 TensorFlow two `tf.while_loop`s in `tensorflow_scan`: for training and for inference. The exporters
@@ -23,7 +23,7 @@ def scan(
     training: bool = False,
     independent_rows: bool = False,
 ) -> tuple[Nest, Nest]:
-    """Run a recurrence over time, the first axis of `xs`.
+    """Call a step function at every timestep, the first axis of `xs`, as `jax.lax.scan`.
 
     All arguments are nests of tensors. The implementations get their tensors in flat lists.
 

@@ -40,7 +40,7 @@ def total(x: Tensor, axes: Sequence[int], weights: Tensor | None = None) -> Tens
 
 
 def broadcast_axes(x: Tensor, like: Tensor) -> list[int]:
-    """List the axes along which `like` is broadcast to `x`; both have equal rank."""
+    """List the axes along which `like`, of equal rank, is broadcast to `x`."""
     return [a for a, size in enumerate(like.shape) if size == 1 and x.shape[a] != 1]
 
 

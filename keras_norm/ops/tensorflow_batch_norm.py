@@ -44,9 +44,9 @@ def normalize_batch(
 
     s = total(x, axes) / tf.maximum(n, 1.0)
     if fallback is not None:
-        # A single position has no variance, so it is normalized with the mean and the variance of
-        # `fallback`. The kernel returns beta for a single position, so the normalized value is
-        # added to beta.
+        # A batch of one value has no variance, so the value is normalized with the mean and the
+        # variance of `fallback`. The kernel returns beta for such a batch, so the normalized value
+        # is added to beta.
         mean, variance = fallback
         offset = (s - mean) * tf.math.rsqrt(variance + epsilon) * (1.0 if gamma is None else gamma)
         offset = tf.where(n >= min_count, 0.0, offset)
@@ -97,8 +97,8 @@ def _fused_batch_norm(
         values = tf.cast(default if weight is None else weight, x.dtype)
         return tf.reshape(values + tf.zeros(last), (channels,))
 
-    # The kernel takes images (batch, height, width, channels). If x has many positions, images of
-    # one pixel are fastest. If x has many channels, one image with all positions is fastest.
+    # The kernel takes images (batch, height, width, channels). With features as channels, images of
+    # one pixel are fastest. With time * features as channels, one image of many pixels is fastest.
     images = (positions, 1, 1, channels) if feature_axes == 1 else (1, 1, positions, channels)
     y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
         x=tf.reshape(x, images),

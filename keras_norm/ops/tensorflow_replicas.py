@@ -7,13 +7,13 @@ from keras_norm.typing import Tensor
 
 
 def count_replicas() -> int:
-    """Return the number of replicas of the strategy; 1 outside of its replica function."""
+    """Return the number of replicas of the tf.distribute strategy; 1 outside replica functions."""
     context = tf.distribute.get_replica_context()
     return 1 if context is None else int(context.num_replicas_in_sync)
 
 
 def is_in_loop() -> bool:
-    """Return whether this code is in a loop, a conditional or a function inside the replica's."""
+    """Return whether this code is in a loop, conditional or function inside a replica function."""
     return not is_graph_of_replica()
 
 
@@ -26,6 +26,6 @@ def sum_over_replicas(x: Tensor) -> Tensor:
 
 def max_over_replicas(time: int | Tensor) -> Tensor:
     """Return the largest number of timesteps of all replicas."""
-    # A static number can differ too: the inputs of the replicas have their own static shapes.
+    # Gather static numbers of timesteps too: the inputs of each replica have their own shape.
     context = tf.distribute.get_replica_context()
     return tf.reduce_max(context.all_gather(tf.reshape(tf.identity(time), (1,)), axis=0))

@@ -1,4 +1,4 @@
-"""Batch normalization of a step, forward and backward."""
+"""Batch normalization of one timestep: the forward pass and the gradients."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from keras_norm.typing import Tensor, Tensors
 
 @dataclasses.dataclass(frozen=True)
 class TimestepNorm:
-    """Batch normalization over the sequences of a timestep.
+    """Normalize each feature over the sequences of a batch, separately at each timestep.
 
     With `learning` it uses the statistics of the batch, as in training, else moving statistics.
 
@@ -49,10 +49,10 @@ class TimestepNorm:
     per_batch: ClassVar = True
 
     def statistics(self, a: Tensor, unmasked: Tensor | None, moving: Tensors) -> Tensors:
-        """Compute the statistics of `a` (..., batch, features).
+        """Return the batch statistics or moving statistics that normalize `a`.
 
         Args:
-            a: tensor to normalize.
+            a: tensor to normalize, (..., batch, features).
             unmasked: bool (..., batch, 1), or None.
             moving: mean and r, each (..., 1, features), to use without enough sequences. A third
                 tensor says whether there are enough, bool (..., 1, 1). Without it two are enough.
@@ -82,12 +82,12 @@ class TimestepNorm:
         return (a - mean) * (r if gamma is None else r * gamma)
 
     def moments(self, statistics: Tensors) -> Tensors:
-        """Return the mean and the variance of the batch."""
+        """Return the mean and the variance of the batch from the result of `statistics`."""
         _, _, mean, v, _ = statistics
         return [mean, v]
 
     def update_latest(self, latest: Tensors, statistics: Tensors) -> Tensors:
-        """Return `latest` after a timestep with these statistics."""
+        """Update `latest`, the statistics of the last timestep that had enough sequences."""
         mean, r, _, _, share = statistics
         return [mean, r, ops.maximum(latest[2], share)]
 
@@ -117,7 +117,7 @@ class TimestepNorm:
     def sums_before(
         self, statistics: Tensors, d_gamma: Tensor, d_beta: Tensor, later: Tensors
     ) -> Tensors:
-        """Return the sums of dy and of a' * dy that the timestep before adds to its own.
+        """Return sums of dy and a' * dy for the earlier timestep whose statistics this one uses.
 
         They are 0 if this timestep computed its statistics itself.
         """
@@ -130,12 +130,12 @@ class TimestepNorm:
 
 
 def first_latest(width: int, dtype: str) -> Tensors:
-    """Return the `latest` of `with_latest` before the first timestep."""
+    """Return `latest` at timestep 0: zeros, because no earlier timestep has enough sequences."""
     return [ops.zeros((1, n), dtype) for n in (width, width, 1)]
 
 
 def with_latest(moving: Tensors, latest: Tensors) -> Tensors:
-    """Return `moving` with the statistics of the last timestep that had enough sequences, if any.
+    """Replace moving statistics by those of the last timestep that had enough sequences, if any.
 
     Args:
         moving: two moving statistics, and whether this timestep has enough sequences.

@@ -41,7 +41,7 @@ def sum_over_replicas(x: Tensor) -> Tensor:
 
 def max_over_replicas(time: int) -> int:
     """Return the largest number of timesteps of all ranks."""
-    # On the device of Keras: a group of NCCL reduces no tensor of the CPU.
+    # Create the tensor on the device of Keras: an NCCL process group cannot reduce CPU tensors.
     x = keras.ops.convert_to_tensor(time, "int64")
     return int(_reduce(x, distributed.ReduceOp.MAX))
 
@@ -51,17 +51,17 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        """Return the sum."""
+        """Return the sum of `x` over all ranks."""
         return _reduce(x.clone(memory_format=torch.contiguous_format), distributed.ReduceOp.SUM)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Tensor:
-        """Return the gradient of `x`."""
+        """Return the gradient of `x`: the sum of `dy` over all ranks."""
         return _Sum.apply(dy)
 
 
 def _reduce(x: Tensor, operation: Any) -> Tensor:
-    """Reduce `x` in place.
+    """Reduce `x` over all ranks, in place.
 
     Raises:
         RuntimeError: another rank has ended, or takes longer than the timeout of the group; or the
@@ -72,8 +72,8 @@ def _reduce(x: Tensor, operation: Any) -> Tensor:
     except RuntimeError as error:
         if "No backend type" in str(error):
             raise
-        # Keep the first sentence, which has the address of the other rank, without the place in
-        # the source of gloo.
+        # Keep the first sentence of gloo's message, which has the address of the other rank.
+        # Remove the source file and line before it.
         why = SENTENCE_END.split(LOCATION.sub("", str(error).strip()), maxsplit=1)[0]
         rank, ranks = distributed.get_rank(), distributed.get_world_size()
         lost = f"Rank {1 - rank}" if ranks == 2 else "A rank"
