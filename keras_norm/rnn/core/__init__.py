@@ -1,1 +1,1 @@
-"""The recurrence with a custom gradient: pure functions, and one adapter for each backend."""
+"""A recurrence with a custom gradient: pure functions, and one module for each Keras backend."""

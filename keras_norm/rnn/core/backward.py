@@ -38,7 +38,8 @@ def backward(
         d_outputs: gradient of the first state at every timestep, or None.
         d_states: gradients of the last states.
     """
-    unchecked = [True]  # Check the first timestep only: PyTorch calls `body` at every timestep.
+    # Check the gradients of one timestep only: PyTorch calls `body` at every timestep.
+    unchecked = [True]
 
     def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:
         d, new, sums, later = carry
@@ -157,7 +158,7 @@ def backward(
 def _through_joint_norms(
     recurrence: Recurrence, norms: StepNorms, rows: Tree, dys: list[Tensor]
 ) -> list[Tensor]:
-    """Compute the gradient of x W + h U, as a list of one tensor."""
+    """Compute the gradient of x W + h U in the joint form, as a list of one tensor."""
     dy = side_by_side(dys)
     if not rows["product"]:
         return [dy]
@@ -170,7 +171,7 @@ def _through_joint_norms(
 def _through_norms(
     product: Product, norms: StepNorms, products: list[Tensor], dys: list[Tensor]
 ) -> list[Tensor]:
-    """Compute da of each group of a product; groups with a Gram matrix keep dy."""
+    """Return the gradient of each group of a = x W before its norm; dy if it uses a Gram matrix."""
     if not products:
         return dys
     groups = zip(product.slots, product.groups(products[0]), dys, strict=True)
@@ -199,7 +200,7 @@ def _zero_sums(recurrence: Recurrence, weights: Tree, like: Tensor) -> Tree:
 
 
 def _select(gradients: Tree, weights: Tree) -> Tree:
-    """Keep the gradients of the weights that exist."""
+    """Keep only the gradients of weights that the cell has."""
     return {
         name: _select(gradients[name], w) if isinstance(w, dict) else gradients[name]
         for name, w in weights.items()

@@ -3,12 +3,13 @@
 from keras_norm.rnn.core.recurrence import CellWeights
 from keras_norm.typing import Tensor
 
-# The name of the mask of a timestep (batch, units) in training: 0, or 1 / (1 - rate).
+# Name of the mask (batch, units) that multiplies the candidate at a timestep in training. The mask
+# has the values 0 and 1 / (1 - rate).
 CANDIDATE_MASK = "candidate_mask"
 
 
 def drop_candidate(g: Tensor, masks: CellWeights) -> Tensor:
-    """Multiply a candidate, or its gradient, by the mask of this timestep; without a mask return g.
+    """Multiply g, a candidate or its gradient, by the dropout mask; return g without a mask.
 
     Args:
         g: (batch, units).

@@ -11,7 +11,8 @@ from keras_norm.rnn.core.recurrence import Recurrence, Tree
 from keras_norm.rnn.core.sequence import Body, forward
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Largest number of functions that are kept. JAX keeps a program of a function for each shape.
+# Largest number of functions in the cache of `_program`. JAX compiles each function once for each
+# shape of its arguments.
 PROGRAMS = 256
 
 
@@ -41,7 +42,7 @@ def run(
 def _program(
     recurrence: Recurrence, return_sequences: bool, training: bool
 ) -> Callable[[Tensors, Tensors, Tree, Tree], Nest]:
-    """Return the compiled function of a recurrence, which also serves calls outside of jit."""
+    """Return the jitted function of a recurrence; calls outside of `jax.jit` also use it."""
     run_forward = functools.partial(
         forward, recurrence, LoopOverTime(), return_sequences=return_sequences, training=training
     )
@@ -70,7 +71,7 @@ def _program(
 
 
 class LoopOverTime:
-    """A loop over time; see `sequence.Loop`.
+    """Loop over time in a `lax.fori_loop`; see `sequence.Loop`.
 
     XLA writes a row in place if the iteration does not read the array after the write. If an
     iteration reads its row of "gates" at the start, XLA moves the read into the operations that use
@@ -90,7 +91,7 @@ class LoopOverTime:
         initial: Tensors | None = None,
         reverse: bool = False,
     ) -> tuple[Nest, Tree]:
-        """Run the loop."""
+        """Run the loop over time; see `sequence.Loop.__call__`."""
         gates = arrays["gates"]
         others = {name: array for name, array in arrays.items() if name != "gates"}
         time = gates.shape[0]

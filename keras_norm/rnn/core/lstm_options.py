@@ -7,21 +7,23 @@ from keras_norm.rnn.core.recurrence import ApplyNorm, CellWeights, WeightGradien
 from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.typing import Tensor, Tensors
 
-CELL_CLIP = "cell_clip"  # the name of the bound among the options
-# Names of the peepholes (units,) of the gates i, f and o.
+# Name of the option with the largest absolute value that the cell state c may have.
+CELL_CLIP = "cell_clip"
+# Names of the peephole weights (units,) of the gates i, f and o.
 INPUT, FORGET, OUTPUT = PEEPHOLES = ("input_peephole", "forget_peephole", "output_peephole")
-# Name of the matrix P (units, projection_units), and of the slot whose norm normalizes m P.
+# Name of the projection matrix (units, projection_units), and name of the slot that normalizes the
+# projected output.
 PROJECTION_KERNEL, PROJECTION_SLOT = "projection_kernel", "projection_norm"
 
 
 def clip_state(c: Tensor, options: CellWeights) -> Tensor:
-    """Return min(max(c, -bound), bound); without a bound, c."""
+    """Clip the cell state c to [-bound, bound]; return c if the cell has no bound."""
     bound = options.get(CELL_CLIP)
     return c if bound is None else ops.clip(c, -bound, bound)
 
 
 def clip_gradient(c: Tensor, dc: Tensor, options: CellWeights) -> Tensor:
-    """Return the gradient of the cell state before it was clipped: zero where it was.
+    """Return the gradient of the cell state before clipping: 0 where c was clipped.
 
     Args:
         c: the clipped cell state.
@@ -33,7 +35,7 @@ def clip_gradient(c: Tensor, dc: Tensor, options: CellWeights) -> Tensor:
 
 
 def read_old_state(z: Tensor, c: Tensor, weights: CellWeights) -> tuple[Tensors, Tensor]:
-    """Return z_i + p_i * c, z_f + p_f * c and z_g as a list, and z_o, which reads the new c.
+    """Add peepholes of c to i and f: return [z_i + p_i * c, z_f + p_f * c, z_g], and z_o as is.
 
     Args:
         z: pre-activations of i, f, g and o, (batch, 4 * units).
@@ -56,7 +58,7 @@ def peephole_gradients(
 
 
 def project_output(m: Tensor, weights: CellWeights, norm: ApplyNorm) -> tuple[Tensor, Tensors]:
-    """Return h = norm(m P), and m P as a list for `projection_gradient`; without P return m.
+    """Project the output m: return h = norm(m P) and [m P]; without a projection, m and [].
 
     Args:
         m: the output of the cell without a projection (batch, units).
@@ -72,7 +74,7 @@ def project_output(m: Tensor, weights: CellWeights, norm: ApplyNorm) -> tuple[Te
 def projection_gradient(
     m: Tensor, residuals: Tensors, dh: Tensor, weights: CellWeights, norm: StepNorms
 ) -> tuple[Tensor, WeightGradients]:
-    """Return the gradient of m, and that of P as the pair (m, gradient of m P).
+    """Return the gradient of m, and the gradient of P as the pair (m, gradient of m P).
 
     Arguments as for `project_output`, with the list that it returned, and the gradient of h.
     """

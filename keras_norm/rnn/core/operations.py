@@ -1,4 +1,4 @@
-"""Operations of a step. A backend may replace them by faster operations."""
+"""Operations of one timestep in `keras.ops`; on PyTorch, `torch_operations` replaces some."""
 
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -12,7 +12,7 @@ from keras_norm.typing import Tensor, Tensors
 
 
 class Zero:
-    """A zero whose sum with a tensor is that tensor, without an operation."""
+    """Zero to add to a tensor: the sum is the tensor itself, without an operation."""
 
     def __add__(self, other: Tensor) -> Tensor:
         return other
@@ -43,7 +43,7 @@ def activate(z: Tensor | Tensors, kinds: Sequence[str]) -> Tensors:
 
 
 def gate_gradient(kind: str, y: Tensor, dy: Tensor) -> Tensor:
-    """Compute the gradient of a gate's pre-activation.
+    """Compute the gradient of a gate's pre-activation from the gradient of the activated gate.
 
     Args:
         kind: `GATE` or `CANDIDATE`.
@@ -108,7 +108,7 @@ def fold_weights(
     betas: Mapping[str, Tensor],
     added: Collection[str],
 ) -> Weights:
-    """Center kernels, and add betas to biases, before the loop over time.
+    """Subtract row means from kernels, and add betas to biases, before the loop over time.
 
     Args:
         weights: weights of a cell.
@@ -126,7 +126,7 @@ def fold_weights(
                 blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
         if any(slot in centered for slot in slots):
             kernels[side] = ops.concatenate(blocks, axis=1)
-        # A slot of W x + U h has columns in both kernels, and its beta belongs to the bias of x W.
+        # In a joint form a slot has columns in both kernels. Add its beta to the bias of x W only.
         own = [slot for slot in slots if side == 0 or slot not in kernel_slots[0]]
         for slot in [slot for slot in own if slot in betas]:
             target = 0 if slot in added else side
@@ -135,7 +135,7 @@ def fold_weights(
                 for other, width in slots.items()
             ]
             beta, bias = ops.concatenate(of_slots), biases[target]
-            # Without the factor, bias and beta have the same gradient tensor. TensorFlow's tape
+            # Without the factor 1.0, bias and beta have the same gradient tensor. TensorFlow's tape
             # returns such a tensor with one reference too many: the graph would never be freed.
             biases[target] = beta if bias is None else bias + 1.0 * beta
     return Weights(kernels[0], kernels[1], biases[0], biases[1], weights.cell)

@@ -1,4 +1,4 @@
-"""Multiply inputs by a kernel whose product is normalized, and compute the gradients fast."""
+"""Compute the product x W that a norm normalizes, and the gradients of x and W."""
 
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ from keras_norm.rnn.core.operations import side_by_side, split_columns
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
 from keras_norm.typing import Tensor, Tensors
 
-# A group uses the Gram matrix if it has more columns than GRAM_RATIO times the features of x. On
-# TensorFlow and JAX the gates of an LSTM (4 * units) are faster with the Gram matrix of U, and the
-# gates of a GRU (2 * units) and its candidate without.
+# A group of columns of W uses the Gram matrix W W^T if it has more than GRAM_RATIO columns for each
+# feature of x. For the recurrent kernel, the Gram matrix is faster with the gates of an LSTM
+# (4 * units columns), and slower with the gates of a GRU (2 * units) and its candidate (units).
 GRAM_RATIO = 3
 
 
@@ -56,12 +56,12 @@ class Product(NamedTuple):
         return isinstance(slot.norm, SampleNorm) and self.inputs == 1 and is_wide
 
     def needs_product(self, slot: Slot) -> bool:
-        """Return whether the backward pass of a group needs a."""
+        """Return whether the backward pass of a group needs its columns of the product `a`."""
         return slot.norm is not None and not self.uses_gram(slot)
 
     @property
     def is_needed(self) -> bool:
-        """Whether the backward pass of any group needs a."""
+        """Whether the backward pass of any group needs the product `a`."""
         return any(map(self.needs_product, self.slots))
 
     def groups(self, a: Tensor) -> list[Tensor]:
@@ -69,18 +69,18 @@ class Product(NamedTuple):
         return split_columns(a, [slot.width for slot in self.slots])
 
     def blocks(self, a: Tensor) -> list[Tensor]:
-        """Split the columns of the product `a` into the columns that each input computes.
+        """Split the columns of the product `a` into one block for each of the `inputs`.
 
         An input with its own dropout mask computes the columns of one gate.
         """
         return ops.split(a, self.inputs, axis=-1) if self.inputs > 1 else [a]
 
     def multiply(self, xs: Tensors) -> Tensor:
-        """Compute a."""
+        """Compute the product a = x W."""
         return side_by_side(list(map(_multiply, xs, self.blocks(self.kernel))))
 
     def grams(self, xs: Tensors) -> dict[str, Tensor]:
-        """Compute x G of the groups that use it, by slot."""
+        """Compute x G, with the Gram matrix G = W W^T, for each slot that uses it."""
         groups = zip(self.slots, self.groups(self.kernel), strict=True)
         return {
             slot.name: _multiply(xs[0], ops.matmul(kernel, ops.transpose(kernel)))
@@ -109,7 +109,7 @@ class Product(NamedTuple):
         grams: dict[str, Tensor],
         transposed: list[Tensor],
     ) -> tuple[Tensors, dict[str, Tensor]]:
-        """Compute the gradients of the inputs, and w by slot.
+        """Compute the gradients of the inputs, and the w of the class docstring by slot.
 
         Args:
             xs: inputs (..., features).
@@ -139,7 +139,7 @@ class Product(NamedTuple):
         statistics: dict[str, Tensors],
         ws: dict[str, Tensor],
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Compute the gradient of W, and by slot the gradients of gamma and the sums of `rows`.
+        """Compute the gradient of W, and for each slot the gradient of gamma and the sum of `rows`.
 
         The sums are over the rows of each column. Only the groups that use a Gram matrix have a
         gradient of gamma here. Arguments as for `input_gradients`, and its second result.
@@ -156,7 +156,7 @@ class Product(NamedTuple):
         one = ops.ones_like(x[..., :1])
         for slot, row, kernel in zip(self.slots, rows, self.groups(self.kernel), strict=True):
             scaled = statistics[slot.name][0] * x if self.uses_gram(slot) else x
-            # The column of ones adds the sum of the rows to the product.
+            # With the column of ones, the last row of q is the sum of `row` over all samples.
             q = contract(ops.concatenate([scaled, one], axis=-1), row)
             d_kernel, sums[slot.name] = q[:-1], q[-1]
             if self.uses_gram(slot):
@@ -168,13 +168,13 @@ class Product(NamedTuple):
 
 
 def kernel_product(recurrence: Recurrence, weights: Tree) -> Product:
-    """Return the product x W."""
+    """Return the `Product` x W of the inputs and the kernel."""
     inputs = max(recurrence.input_masks, 1)
     return Product(recurrence.kernel, weights["kernel"], weights["gamma"], inputs)
 
 
 def recurrent_product(recurrence: Recurrence, weights: Tree) -> Product:
-    """Return the product h U."""
+    """Return the `Product` h U of the state and the recurrent kernel."""
     inputs = max(recurrence.recurrent_masks, 1)
     return Product(recurrence.recurrent, weights["recurrent_kernel"], weights["gamma"], inputs)
 
@@ -196,7 +196,7 @@ def contract(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _merges_axes() -> bool:
-    """Return whether products merge the axes of time and batch.
+    """Return whether matrix products merge the axes time and batch into one axis.
 
     TensorFlow multiplies matrices faster. Elsewhere the axes stay: JAX cannot merge the axis of a
     batch that is divided between devices, and would gather the batch on each device.

@@ -8,22 +8,26 @@ from keras import ops
 
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Methods that a subclass of a norm layer may override without its own `step_norm`.
+# A subclass of a norm layer that overrides only these methods keeps the `step_norm` of its base.
 SETUP_METHODS = ("build", "get_config", "from_config")
 
-# Tensors in nested lists and dicts with the key of each part.
+# A dict from names to tensors, or to nested lists and dicts of tensors.
 Tree: TypeAlias = dict[str, Any]
-GATE = "gate"  # sigmoid, `recurrent_activation`
-CANDIDATE = "candidate"  # tanh, `activation`
+# The activation of a gate is `recurrent_activation`, by default sigmoid. The activation of a
+# candidate is `activation`, by default tanh.
+GATE = "gate"
+CANDIDATE = "candidate"
 
 # A function (slot, tensor) -> tensor: it applies the norm with the name `slot` to the tensor.
 ApplyNorm: TypeAlias = Callable[[str, Tensor], Tensor]
-# A function (pre-activations, kinds of the gates) -> activated gates.
+# A function (pre-activations, `GATE` or `CANDIDATE` for each gate) -> activated gates.
 Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
-# Weights of a cell other than kernels and biases, its options, and masks of a timestep, by name.
+# The dict that a step reads: weights other than kernels and biases, options of the cell, and masks
+# of the timestep.
 CellWeights: TypeAlias = dict[str, Any]
 
-# Gradients of such weights by name: for each sample, or for a matrix W the pair (x, da) of a = x W.
+# Gradients of weights other than kernels and biases by name: an array with a row for each sample,
+# or for a matrix W the pair (x, da) of its product a = x W.
 WeightGradients: TypeAlias = dict[str, Tensor | tuple[Tensor, Tensor]]
 
 
@@ -39,10 +43,10 @@ class Weights(NamedTuple):
     recurrent_kernel: Tensor
     bias: Tensor | None
     recurrent_bias: Tensor | None = None
-    cell: CellWeights = {}  # noqa: RUF012, because nothing changes it
+    cell: CellWeights = {}  # noqa: RUF012, because no code changes this dict
 
     def cast(self, dtype: str) -> "Weights":
-        """Cast all weights."""
+        """Cast all weights to `dtype`."""
 
         def cast(weight: Tensor | None) -> Tensor | None:
             return None if weight is None else ops.cast(weight, dtype)
@@ -86,7 +90,7 @@ class StepGradients(NamedTuple):
 
 
 class Norm(Protocol):
-    """A norm inside a recurrence: pure functions, and a hashable description.
+    """A norm inside a recurrence: a hashable object whose methods are pure functions.
 
     `SampleNorm` and `TimestepNorm` implement it. The tensors a, y and their gradients are
     (..., batch, features). A layer returns its norm from a method
@@ -99,7 +103,7 @@ class Norm(Protocol):
     per_batch: ClassVar[bool]
 
     def statistics(self, a: Tensor, unmasked: Tensor | None, moving: Sequence[Tensor]) -> Tensors:
-        """Compute the statistics of `a`.
+        """Compute the statistics with which `apply` normalizes `a`.
 
         Args:
             a: tensor to normalize.
@@ -126,7 +130,7 @@ class Norm(Protocol):
 
 
 def step_norm(layer: keras.layers.Layer, training: bool) -> Norm | None:
-    """Return the norm of a layer as pure functions: the result of its method `step_norm`.
+    """Return `layer.step_norm(training)`, or None if this method does not describe the layer.
 
     Returns:
         None for a layer without this method. None also for a subclass that overrides a method that
@@ -173,7 +177,7 @@ class Slot(NamedTuple):
 
 
 class Recurrence(NamedTuple):
-    """Everything static about a recurrence: its cell, and the norm of each slot.
+    """The static description of a recurrence: its cell class, and its slots with their norms.
 
     A recurrence reads two trees of tensors, from which absent entries are left out:
 
@@ -214,7 +218,7 @@ class Recurrence(NamedTuple):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """All slots."""
+        """All slots of the recurrence."""
         return (*self.kernel, *self.recurrent, *self.inner, *self.joint)
 
     @property
@@ -223,11 +227,11 @@ class Recurrence(NamedTuple):
         return [slot.name for slot in self.slots if getattr(slot.norm, "learning", False)]
 
     def read_by_step(self, weights: Tree, constants: Tree) -> CellWeights:
-        """Collect the further weights, the options and the masks of a timestep by name."""
+        """Merge the weights in "cell", the options, and the masks of a timestep to one dict."""
         return {**weights["cell"], **dict(self.options), **constants.get("step", {})}
 
     def sharing(self, constants: Tree) -> list[Slot]:
-        """Slots where a timestep may use the statistics of an earlier one."""
+        """Return the slots in which a timestep may use batch statistics of an earlier timestep."""
         return [s for s in self.slots if len(constants["moving"].get(s.name, ())) > 2]
 
 

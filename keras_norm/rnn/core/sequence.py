@@ -25,7 +25,7 @@ from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.core.zoneout import change_states, changes_at
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# A step of a loop: (carry, rows, shared) -> (new carry, rows to write).
+# An iteration of a `Loop`: (carry, rows of the timestep, shared tensors) -> (new carry, new rows).
 Body: TypeAlias = Callable[[Nest, Tree, Tree], tuple[Nest, Tree]]
 
 
@@ -54,7 +54,7 @@ class Loop(Protocol):
         initial: Tensors | None = None,
         reverse: bool = False,
     ) -> tuple[Nest, Tree]:
-        """Run the loop.
+        """Call `body` at every timestep; return the last carry and the written rows.
 
         Args:
             body: step of the loop.
@@ -94,7 +94,7 @@ def forward(
     return_sequences: bool,
     training: bool,
 ) -> ForwardResults:
-    """Run a recurrence.
+    """Run a recurrence over all timesteps; in training, also return what `backward` reads.
 
     Args:
         recurrence: the cell and its norms; its class documents `weights` and `constants`.
@@ -112,7 +112,8 @@ def forward(
     keeps_product = of_h.is_needed or any(slot.norm for slot in recurrence.joint)
     states, after_reset = split_states(states, constants.get("resets"))
 
-    unchecked = [True]  # Check the first timestep only: PyTorch calls `body` at every timestep.
+    # Check the result of one timestep only: PyTorch calls `body` at every timestep.
+    unchecked = [True]
 
     def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:
         states, latest = carry

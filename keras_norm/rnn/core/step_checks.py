@@ -8,12 +8,12 @@ from keras_norm.typing import Tensor, Tensors
 
 
 def is_matrix(weight: Tensor) -> bool:
-    """Return whether a further weight of a cell is a matrix, which a step multiplies by inputs."""
+    """Return whether a weight is a matrix W, whose gradient is the pair (x, da) of a = x W."""
     return len(weight.shape) == 2
 
 
 def check_step(cell: type, step: Any, states: Tensors) -> None:
-    """Check the result of `forward_step`.
+    """Check that `forward_step` returned a `StepResult` with states of the right sizes.
 
     Args:
         cell: class of the cell.
@@ -38,13 +38,13 @@ def check_step(cell: type, step: Any, states: Tensors) -> None:
     if sizes != expected:
         raise ValueError(
             f"forward_step of {cell.__name__} must return states of the sizes {expected}. "
-            f"Received: states of the sizes {sizes}. Read the options of the cell, such as "
-            "projection_units, or do not accept them."
+            f"Received: states of the sizes {sizes}. Use the options that set these sizes, such as "
+            "projection_units, in forward_step, or do not accept these options."
         )
 
 
 def check_residuals(recurrence: Recurrence, step: StepResult, norms: StepNorms, x: Tensor) -> None:
-    """Check that the backward pass can read the gates and the norms of a step.
+    """Check that `forward_step` returned gates with as many columns as x W, and called its norms.
 
     Args:
         recurrence: the recurrence.
@@ -68,7 +68,7 @@ def check_residuals(recurrence: Recurrence, step: StepResult, norms: StepNorms, 
 def check_gradients(
     recurrence: Recurrence, step: Any, norms: StepNorms, states: Tensors, weights: CellWeights
 ) -> None:
-    """Check the result of `backward_step`.
+    """Check the types and the numbers of the gradients that `backward_step` returns.
 
     Args:
         recurrence: the recurrence.
@@ -100,15 +100,15 @@ def check_gradients(
         )
     if step.weights.keys() != weights.keys():
         raise ValueError(
-            f"{name} must return a gradient for each further weight of the cell. Received: "
-            f"{sorted(step.weights)}, and the weights {sorted(weights)}."
+            f"{name} must return a gradient for each weight other than kernels and biases. "
+            f"Received gradients of {sorted(step.weights)}. The weights are {sorted(weights)}."
         )
     for weight in weights:
         pair = isinstance(gradient := step.weights[weight], tuple) and len(gradient) == 2
         if is_matrix(weights[weight]) != pair:
             raise ValueError(
                 f"{name} must return the gradient of a matrix W as the pair (x, da) of its product "
-                "a = x W, and the gradient of another weight for each sample. Received: "
+                "a = x W, and the gradient of any other weight as an array. Received: "
                 f"{type(gradient).__name__} for {weight} of shape "
                 f"{tuple(weights[weight].shape)}."
             )
@@ -116,7 +116,7 @@ def check_gradients(
 
 
 def _require_calls(recurrence: Recurrence, called: Any, method: str, call: str) -> None:
-    """Raise ValueError unless a step has called each norm inside the step."""
+    """Raise ValueError unless `method` has called the norm of every slot inside the step."""
     for slot in recurrence.inner:
         if slot.norm is not None and slot.name not in called:
             raise ValueError(

@@ -8,7 +8,7 @@ from keras_norm.rnn.core.recurrence import FusedNorm, Recurrence, Tree
 from keras_norm.typing import Tensor, Tensors
 
 WRONG_STATISTICS = "{}.statistics must return a list of tensors. Received: {}."
-WRONG_GRADIENTS = "{}.backward must return three gradients: of a, of gamma and of beta."
+WRONG_GRADIENTS = "{}.backward must return three gradients, of a, gamma and beta, as a tuple."
 
 
 class StepNorms:
@@ -43,13 +43,13 @@ class StepNorms:
         self.carried = dict(carried)
 
     def __call__(self, name: str, a: Tensor) -> Tensor:
-        """Normalize `a`, and add the beta of an inner slot; without a norm return `a`."""
+        """Normalize `a` with the norm of the slot `name`; return `a` if the slot has no norm."""
         if name not in self.norms:
             self.cell.require_slot(name)
         return self.apply(name, a, self.beta.get(name))
 
     def apply(self, name: str, a: Tensor, bias: Tensor | None) -> Tensor:
-        """Normalize `a`, if the slot has a norm, and add a bias."""
+        """Normalize `a` if the slot `name` has a norm, then add `bias`."""
         norm, gamma, y = self.norms.get(name), self.gamma.get(name), a
         if norm is not None:
             if name not in self.statistics:

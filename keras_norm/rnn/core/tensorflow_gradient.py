@@ -12,8 +12,9 @@ from keras_norm.rnn.core.sequence import forward
 from keras_norm.rnn.core.tensorflow_programs import CompiledLoop, TracedLoop, traced
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Two halves of the batch are two XLA programs, which run side by side: one program alone leaves the
-# second of two cores idle most of the time. Four parts take as long as two.
+# Number of parts into which a batch is split. Each part is an XLA program, and the programs run in
+# parallel. One program alone leaves the second of two cores idle most of the time. Four parts take
+# as long as two.
 PARTS = 2
 
 # XLA compiles a program for each size. Dynamic sizes are rounded up to these sizes: a hundred
@@ -50,13 +51,15 @@ def run(
         The first state at every timestep or None, the last states, and the batch statistics.
     """
     batch_size, time = xs[0].shape[1], tf.shape(xs[0])[0]
-    # Batch statistics need the whole batch. Within XLA, two parts would not run in parallel.
+    # Split the batch only if no norm needs statistics of the whole batch, and only outside XLA:
+    # within XLA, two parts would not run in parallel.
     whole = recurrence.learning or batch_size == 1 or xla_compiles() or not computes_on_cpu()
     parts = 1 if whole else PARTS
     batch = tf.shape(xs[0])[1]
     rows, length = -(-batch // parts), time
     if _is_dynamic(batch_size):
-        # Round up as for two parts, so that a batch norm has as few programs as a per-sample norm.
+        # Round up half of the batch even if the batch is not split: a recurrence with batch norm
+        # then needs as few programs as a recurrence with per-sample norms.
         rows = _round_up(-(-batch // PARTS), ROWS) * (PARTS // parts)
     if _is_dynamic(xs[0].shape[0]):
         length = _round_up(time, LENGTHS)
@@ -73,7 +76,8 @@ def run(
         of_parts: Tensors = tf.split(padded, parts, axis=1)
         return of_parts
 
-    # A dropout mask is derived from a state: a tape that watches the state would watch the mask.
+    # A dropout mask is derived from a state: without `stop_gradient`, a tape that watches the state
+    # would watch the mask too.
     constants = tf.nest.map_structure(tf.stop_gradient, constants)
 
     def split_moving(x: Tensor) -> Tensors:
@@ -115,7 +119,7 @@ def _run_part(
     inputs: Inputs,
     constants: Tree,
 ) -> tuple[Tensors, Tensors, dict[str, Tensors]]:
-    """Run a part of the batch; the outputs are a list of no tensor or one tensor."""
+    """Run one part of the batch; its outputs are a list with one tensor, or an empty list."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def differentiable(inputs: Inputs) -> Nest:
@@ -130,7 +134,8 @@ def _run_part(
             if not training:
                 again = traced(_forward, CompiledLoop, recurrence, return_sequences, True)
                 *_, kept = again(*arguments)
-            # The gradients of gathered rows are sparse.
+            # Convert sparse gradients to dense ones: if outputs are gathered, their gradient is a
+            # tf.IndexedSlices.
             dense = [tf.convert_to_tensor(d) for d in d_results[: len(outputs) + len(states)]]
             return _gradient(recurrence, return_sequences, steps, inputs, constants, kept, dense)
 
@@ -189,7 +194,7 @@ def _gradient(
     residuals: Tree,
     d_results: list[Tensor],
 ) -> Inputs:
-    """Compute the gradient. TensorFlow derives the second gradient from the uncompiled loop."""
+    """Compute the gradients of `inputs`; second gradients are derived from an uncompiled loop."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def first(*both: Nest) -> Nest:
@@ -227,13 +232,13 @@ def _require_second_gradient(x: Tensor) -> None:
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = tf.identity(x)
-    refused = "Under jit_compile=True the gradient of a gradient" if xla_compiles() else ""
+    refused = "jit_compile=True" if xla_compiles() else ""
     if tape.gradient(y, x) is None:
         refused = "tf.autodiff.ForwardAccumulator"
     if refused:
         raise NotImplementedError(
-            f"{refused} cannot differentiate the custom gradient that a recurrent layer has in "
-            "training. Give the layer compiled=False."
+            "TensorFlow cannot differentiate the custom gradient of a recurrent layer in training "
+            f"with {refused}. Create the layer with compiled=False."
         )
 
 
@@ -243,16 +248,16 @@ def _is_dynamic(size: int | None) -> bool:
 
 
 def _split(tree: Nest, split: Callable[[Tensor], Tensors], parts: int) -> list[Any]:
-    """Split each tensor of a tree into the tensors of each part, and return the tree of each."""
+    """Split every tensor of a tree into `parts` tensors, and return one tree for each part."""
     of_tensors = list(map(split, tf.nest.flatten(tree)))
     return [tf.nest.pack_sequence_as(tree, [of[k] for of in of_tensors]) for k in range(parts)]
 
 
 def _round_up(n: Tensor, sizes: list[int]) -> Tensor:
-    """Return the smallest of the sizes that is at least n."""
+    """Return the smallest number in `sizes` that is at least n."""
     return tf.reduce_min(tf.where(tf.constant(sizes) < n, sizes[-1], sizes))
 
 
 def _pad(x: Tensor, *missing: int | Tensor) -> Tensor:
-    """Append zeros along the first axes, as many as each of `missing`."""
+    """Append `missing[k]` zeros along axis k of x."""
     return tf.pad(x, [[0, n] for n in missing] + [[0, 0]] * (len(x.shape) - len(missing)))

@@ -10,9 +10,9 @@ from keras_norm.rnn.core.recurrence import Tree
 from keras_norm.rnn.core.sequence import Body
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Largest number of functions that are kept for further models, about 3 MiB each. A recurrence has
-# at most five: forward and backward, in training and at inference. Each has a trace for every
-# number of features. A model keeps its own functions as long as it lives.
+# Largest number of traced functions in the cache, about 3 MiB each. A recurrence has at most five:
+# a backward pass, and forward passes with and without residuals and the output sequence. Each has a
+# trace for every number of features. A model keeps its own functions as long as it lives.
 TRACES = 32
 
 
@@ -57,7 +57,7 @@ class CompiledLoop:
         initial: Tensors | None = None,
         reverse: bool = False,
     ) -> tuple[Nest, Tree]:
-        """Run the loop."""
+        """Run the loop over time; see `sequence.Loop.__call__`."""
         arguments = (self.steps, carry, arrays, shared, [] if initial is None else initial)
         run = functools.partial(_run_loop, body, reverse)
         if not self.compiles:
@@ -74,7 +74,7 @@ class CompiledLoop:
 
 
 class TracedLoop(CompiledLoop):
-    """A loop over time that TensorFlow can differentiate."""
+    """An uncompiled loop over time, which TensorFlow can differentiate."""
 
     compiles = False
 
@@ -89,8 +89,8 @@ def _run_loop(
     initial: Tensors,
 ) -> tuple[Nest, Tree]:
     time = tf.shape(tf.nest.flatten(arrays["gates"])[0])[0]
-    # `unstack` sets the size of each TensorArray. To compute the size from the shape of each tensor
-    # would take five operations for each array.
+    # Create each TensorArray with size 0, because `unstack` sets its size. To compute the size from
+    # a shape would take five operations for each array.
     empty = functools.partial(tf.TensorArray, size=0, dynamic_size=True, clear_after_read=False)
     read = tf.nest.map_structure(
         lambda x: empty(x.dtype, element_shape=x.shape[1:]).unstack(x), arrays
@@ -125,7 +125,7 @@ def _run_loop(
 
 
 def _written_rows(body: Body, carry: Nest, arrays: Tree, shared: Tree) -> Tree:
-    """Trace `body` in another graph, and return the symbolic rows that it writes."""
+    """Trace `body` in a temporary graph to get the shapes and dtypes of the rows that it writes."""
 
     def placeholder(x: Tensor, shape: tf.TensorShape) -> Tensor:
         return tf.compat.v1.placeholder(x.dtype, shape)
@@ -141,12 +141,12 @@ def _written_rows(body: Body, carry: Nest, arrays: Tree, shared: Tree) -> Tree:
 
 
 def _keep_alive(concrete: Any) -> None:
-    """Keep a program as long as the graph that calls it."""
+    """Store a program in the graph that calls it, so that Python does not free the program."""
     graph = tf.compat.v1.get_default_graph()
     graph.programs = [*getattr(graph, "programs", []), concrete]
 
 
 def _any_size(x: Tensor) -> tf.TensorSpec:
-    """Describe a tensor whose last dimension is static; dimensions of size 1 stay static."""
+    """Return a TensorSpec of x: all dimensions are dynamic, except the last and those of size 1."""
     sizes = [1 if size == 1 else None for size in x.shape[:-1]]
     return tf.TensorSpec([*sizes, *x.shape[-1:]], x.dtype)

@@ -45,14 +45,14 @@ def run(
     else:
         folded, constants = fold_gamma(fused, weights, constants)
         arguments = xs, states, weights, constants
-        # The forward pass returns the batch statistics only if it stores residuals.
+        # Store residuals if a norm has batch statistics: `forward` returns both or neither.
         stores = bool(folded.learning)
         outputs, last, statistics = _forward(folded, return_sequences, stores, arguments)[:3]
     return (outputs[0] if outputs else None), last, statistics
 
 
 class CustomGradient(torch.autograd.Function):
-    """The recurrence with the gradient of `backward.backward`, as a function of flat tensors.
+    """A recurrence as a function of a flat list of tensors, with gradients by `backward.backward`.
 
     If the gradient is differentiated itself, PyTorch derives it from the forward loop.
     """
@@ -65,7 +65,7 @@ class CustomGradient(torch.autograd.Function):
         structure: Nest,
         *tensors: Tensor,
     ) -> tuple[Any, ...]:
-        """Return the structure of the results, and their tensors."""
+        """Run the recurrence; return the nesting structure of its results, and their tensors."""
         arguments = tree.pack_sequence_as(structure, tensors)
         *results, residuals = _forward(recurrence, return_sequences, True, arguments)
         ctx.settings = recurrence, return_sequences
@@ -76,7 +76,7 @@ class CustomGradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, _: None, *d_tensors: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the tensors."""
+        """Return the gradients of `tensors`, and None for all other arguments of `forward`."""
         saved, n = ctx.saved_tensors, len(ctx.needs_input_grad) - 3
         structure, of_residuals, of_results = ctx.structures
         arguments = tree.pack_sequence_as(structure, saved[:n])
@@ -118,12 +118,12 @@ class LoopOverTime:
         initial: Tensors | None = None,
         reverse: bool = False,
     ) -> tuple[Nest, Tree]:
-        """Run the loop."""
+        """Run the loop over time; see `sequence.Loop.__call__`."""
         split = map_tree(torch.unbind, arrays)
         time = tree.flatten(arrays["gates"])[0].shape[0]
         written = []
-        # PyTorch records nothing in inference mode, which takes a fifth less time. The tensors of
-        # this mode stay in the loop: a user could not compute gradients with them.
+        # PyTorch records nothing in inference mode, which takes a fifth less time. Gradients cannot
+        # be computed with tensors of this mode, so the results are copied outside of it.
         records = torch.is_grad_enabled() or torch.compiler.is_compiling()
         with contextlib.nullcontext() if records else torch.inference_mode():
             for t in range(time - 1, -1, -1) if reverse else range(time):
@@ -142,7 +142,7 @@ class LoopOverTime:
 def _forward(
     recurrence: Recurrence, return_sequences: bool, stores_residuals: bool, arguments: Nest
 ) -> tuple[Tensors, Tensors, dict[str, Tensors], Tree]:
-    """Run `sequence.forward`; the outputs are a list of no tensor or one tensor."""
+    """Run `sequence.forward`; its outputs are a list with one tensor, or an empty list."""
     results = forward(
         recurrence,
         LoopOverTime(),
@@ -160,7 +160,7 @@ def _differentiable_gradients(
     needed: Sequence[bool],
     d_results: Tensors,
 ) -> list[Tensor | None]:
-    """Return the gradients of the arguments that need one, by operations of PyTorch.
+    """Compute gradients that PyTorch can differentiate again; None if an argument needs none.
 
     The states of a reset can be the tensors of the initial states. A view of each argument has a
     gradient of its own.

@@ -14,7 +14,7 @@ from keras_norm.typing import Tensor, Tensors
 
 
 def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrence:
-    """Replace norms of a recurrence by norms of one operation, where PyTorch has the operation.
+    """Replace norms by fused operations of PyTorch, such as `torch.native_layer_norm`.
 
     PyTorch has an operation for LayerNorm with default options, and for batch norm without a mask
     and without sums over ranks.
@@ -37,7 +37,7 @@ def fuse_norms(recurrence: Recurrence, batch: int, *, masked: bool) -> Recurrenc
 
 
 def fold_gamma(recurrence: Recurrence, weights: Tree, constants: Tree) -> tuple[Recurrence, Tree]:
-    """Multiply r of batch norms with moving statistics by gamma, for all timesteps at once.
+    """Multiply r = 1 / sqrt(moving variance + epsilon) by gamma, for all timesteps at once.
 
     Returns:
         The recurrence with the norms `ScaledNorm`, and constants with [mean, r * gamma] of each
@@ -70,7 +70,7 @@ def _replace_norms(recurrence: Recurrence, norm_of: Callable[[Slot], Norm | None
 
 @dataclasses.dataclass(frozen=True)
 class FusedLayerNorm(FusedNorm):
-    """LayerNorm of each sample; see `SampleNorm`.
+    """LayerNorm of each sample as one operation of PyTorch; see `SampleNorm`.
 
     The statistics are [mean, r], each (..., 1). The gradients of gamma and beta are sums
     over the whole batch, (features,).
@@ -102,7 +102,7 @@ class FusedLayerNorm(FusedNorm):
         """Return the gradients of `a`, gamma and beta; `dy` is zero at masked sequences."""
         if gamma is None:
             gamma = torch.ones(a.shape[-1:], dtype=a.dtype, device=a.device)
-        # PyTorch reads no values of beta.
+        # The second `gamma` stands for beta, whose values PyTorch does not read.
         gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_layer_norm_backward(
             dy, a, a.shape[-1:], *statistics, gamma, gamma, (True, True, True)
         )
@@ -134,7 +134,7 @@ class FusedTimestepNorm(FusedNorm):
         return (a - mean) * (r if gamma is None else r * gamma)
 
     def moments(self, statistics: Tensors) -> Tensors:
-        """Return the mean and the variance, (time, 1, features)."""
+        """Return the batch mean and variance of each timestep, (time, 1, features)."""
         mean, r = (s[:, None] for s in statistics)
         return [mean, torch.clamp(r**-2 - self.epsilon, min=0.0)]
 
@@ -169,7 +169,7 @@ class ScaledNorm(FusedNorm):
     def normalize(
         self, a: Tensor, gamma: Tensor | None, beta: Tensor | None, moving: Sequence[Tensor] = ()
     ) -> tuple[Tensor, Tensors]:
-        """Return the normalized `a`; gamma is part of the scale."""
+        """Return (a - mean) * scale + beta, with mean and scale from `moving`; gamma is unused."""
         mean, scale = moving
         centered = a - mean
         y = centered * scale if beta is None else torch.addcmul(beta, centered, scale)

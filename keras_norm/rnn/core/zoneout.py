@@ -8,13 +8,13 @@ from keras import ops
 from keras_norm.rnn.core.operations import interpolate
 from keras_norm.typing import Tensor, Tensors
 
-# Which units of a state change: bool (..., batch, units) in training, or at inference the share
-# 1 - rate of the new value. None for a state without zoneout.
+# Which units of a state take the new value: bool (..., batch, units) in training. At inference, the
+# weight 1 - rate of the new value in the mean of new and old. None for a state without zoneout.
 Changes: TypeAlias = Tensor | float | None
 
 
 def changes_at(rates: Sequence[float], drawn: Tensors) -> list[Changes]:
-    """Return which units of each state change at a timestep; empty without zoneout.
+    """Return for each state which units take the new value at a timestep; [] without zoneout.
 
     Args:
         rates: probability of each state that a unit keeps its value.
@@ -27,7 +27,7 @@ def changes_at(rates: Sequence[float], drawn: Tensors) -> list[Changes]:
 
 
 def change_states(changes: Sequence[Changes], new: Tensors, old: Tensors) -> Tensors:
-    """Return the states after a step; some of their units keep the old value.
+    """Apply zoneout: return the new states, in which some units keep the old value.
 
     `changes` is empty if no state has zoneout.
     """
@@ -37,7 +37,7 @@ def change_states(changes: Sequence[Changes], new: Tensors, old: Tensors) -> Ten
 
 
 def divide_gradients(changes: Sequence[Changes], d: Tensors) -> tuple[Tensors, list[Tensor | None]]:
-    """Return the gradients of the new and of the old states from those of the mixed states.
+    """Split the gradients of the states after zoneout into gradients of new and of old states.
 
     The gradient of an old state is None for zeros.
     """
