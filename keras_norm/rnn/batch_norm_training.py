@@ -34,7 +34,7 @@ class BatchNormTraining(NamedTuple):
     def of_layer(
         cls, layer: StatisticsNormalization, steps: Tensor, unmasked: Tensor | None, dtype: str
     ) -> "BatchNormTraining":
-        """Create the norm of a layer.
+        """Create the `BatchNormTraining` of a batch normalization layer for these timesteps.
 
         Args:
             layer: the layer.
@@ -50,16 +50,16 @@ class BatchNormTraining(NamedTuple):
         return cls((*rows, has_enough_sequences(count, layer.min_sequences)), layer)
 
     def first_latest(self) -> Tensors:
-        """Return the `latest` before the first timestep."""
+        """Return the argument `latest` of `normalize_step` for the first timestep."""
         if len(self.rows) < 3:
             return []
-        # The shapes are static, because TensorFlow's gradient of a loop needs them.
+        # Use the static width: TensorFlow's gradient of a loop needs static shapes.
         return first_latest(self.rows[0].shape[-1], self.rows[0].dtype)
 
     def normalize(
         self, x: Tensor, unmasked: Tensor | None, mean: Tensor, variance: Tensor, *enough: Tensor
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Normalize x (time, batch, width), and return the statistics of the batch."""
+        """Normalize x (time, batch, width); return y and the batch statistics of each timestep."""
 
         def share(m: Moments) -> Moments:
             return share_moments(m, self.layer.min_sequences, axis=0)
@@ -69,7 +69,7 @@ class BatchNormTraining(NamedTuple):
     def normalize_step(
         self, x: Tensor, unmasked: Tensor | None, now: Tensors, latest: Tensors
     ) -> tuple[Tensor, tuple[Tensor, ...], Tensors]:
-        """Normalize x (batch, width), and return the statistics of the batch and the new `latest`.
+        """Normalize x (batch, width) at one timestep; return y, the batch statistics, new `latest`.
 
         Args:
             x: tensor to normalize.

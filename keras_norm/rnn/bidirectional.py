@@ -1,4 +1,4 @@
-"""Both directions of a recurrent layer, over rows of several sequences."""
+"""Run a recurrent layer in both directions, also over rows that contain several sequences."""
 
 import keras
 
@@ -9,7 +9,7 @@ from keras_norm.typing import Nest, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class Bidirectional(keras.layers.Bidirectional):
-    """Run a recurrent layer in both directions, and pass `resets` to both.
+    """Run a recurrent layer in both directions, with the call argument `resets` for both.
 
     Without `resets` it equals `keras.layers.Bidirectional`, which does not have this argument and
     also takes the layers of this package.

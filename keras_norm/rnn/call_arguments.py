@@ -34,7 +34,7 @@ class MaskWithResets(NamedTuple):
 
 
 def join_resets(sequences: Tensor, mask: Nest, resets: Tensor) -> MaskWithResets:
-    """Join the resets and the mask.
+    """Combine the call arguments `mask` and `resets` into one `MaskWithResets`.
 
     Without a mask, use the mask that Keras attached to the sequences: Keras passes it only to calls
     with one tensor.
@@ -80,7 +80,7 @@ def convert_mask(mask: Nest, sequences: Tensor) -> Tensor | None:
 
 
 def convert_resets(resets: Tensor, sequences: Tensor) -> Tensor:
-    """Convert the resets of a recurrent layer to bool, in the shapes of `convert_mask`.
+    """Convert the resets of a recurrent layer to bool (batch, time) or (1, time).
 
     Raises:
         ValueError: the resets have another shape.

@@ -30,11 +30,11 @@ class CandidateNormal(keras.initializers.RandomNormal):
         super().__init__(mean, stddev, seed)
 
     def for_cell(self, units: int, gate: int) -> "CandidateNormal":
-        """Copy the initializer for a cell: set the cell's units and the position of its candidate.
+        """Return a copy of the initializer for a cell with these units and this candidate gate.
 
         Args:
             units: size of the cell's state.
-            gate: position of the candidate among the gates: -1 for the last gate, or -2.
+            gate: index of the candidate in a list of all gates: -1 for the last gate, or -2.
         """
         copy: CandidateNormal = self.clone()
         copy.units, copy.gate = units, gate

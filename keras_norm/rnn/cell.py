@@ -111,12 +111,12 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             warn_of_small_projection(self.slots, self.slot_layers())
 
     def build_from_config(self, config: Config) -> None:
-        """Build the cell of a loaded or copied model, without the warning of few features."""
+        """Build the cell of a loaded or copied model; do not warn of few input features again."""
         self.is_restored = True
         super().build_from_config(config)
 
     def slot_layers(self) -> dict[str, keras.layers.Layer]:
-        """Return the norm layers by slot, such as "kernel_norm", without slots that have none."""
+        """Return a dict from each slot with a norm, such as "kernel_norm", to its norm layer."""
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
     def step_weights(self) -> Weights:
@@ -124,11 +124,11 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         return Weights(self.kernel, self.recurrent_kernel, self.bias)
 
     def step_options(self) -> dict[str, Any]:
-        """Return the options that `forward_step` and `backward_step` read, hashable, by name."""
+        """Return a dict of the options that `forward_step` reads, with hashable values."""
         return {}
 
     def read_by_step(self, weights: Weights) -> CellWeights:
-        """Collect the further weights, the options and the masks of a timestep by name."""
+        """Merge the weights and masks in `weights.cell` and the options of the cell to one dict."""
         return {**weights.cell, **self.step_options()}
 
     def project_inputs(
@@ -175,7 +175,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             of_x, of_h = self.kernel_slots()
             xs, widths = split_columns(x, [*of_x.values()]), [*of_h.values()]
             bias, has_norm = weights.recurrent_bias, of_h.keys() & self.slots.templates
-            u = u if bias is None or has_norm else u + bias  # one addition for all groups
+            u = u if bias is None or has_norm else u + bias  # one addition, not one per group
             us = [norm(*group) for group in zip(of_h, split_columns(u, widths), strict=True)]
             if bias is not None and has_norm:
                 us = [y + b for y, b in zip(us, split_columns(bias, widths), strict=True)]
@@ -192,7 +192,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         activate: Activate,
         norm: ApplyNorm,
     ) -> StepResult:
-        """Compute the new states: the equation of the cell, a pure function.
+        """Compute the new states of one timestep: the equation of the cell, as a pure function.
 
         Args:
             x: normalized x W plus the bias, for each group of columns with a common norm.
@@ -215,7 +215,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         weights: CellWeights,
         norm: StepNorms,
     ) -> StepGradients:
-        """Compute the gradients of `forward_step`, a pure function.
+        """Compute the gradients of `forward_step` at one timestep, as a pure function.
 
         A cell without this function is trained with the gradient that the backend derives.
 
@@ -231,7 +231,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         raise NotImplementedError
 
     def has_custom_gradient(self) -> bool:
-        """Return whether the options of the cell have the custom gradient of `backward_step`."""
+        """Return whether `backward_step` supports the options of the cell, such as activations."""
         return self.activation is tanh and getattr(self, "recurrent_activation", sigmoid) is sigmoid
 
     def activate(self, z: Tensor, kinds: Sequence[str]) -> Tensors:

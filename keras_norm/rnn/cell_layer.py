@@ -73,7 +73,7 @@ class CellLayer(NormRNN):
 def _order_like(
     order: Iterable[str], parameters: dict[str, inspect.Parameter]
 ) -> inspect.Signature:
-    """Return a signature of `parameters` in the order of names, which are positional then."""
+    """Return a signature in which the parameters named in `order` are positional, in this order."""
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     names = list(order)
     result = [p.replace(kind=positional) if p.name in names else p for p in parameters.values()]

@@ -25,11 +25,11 @@ from keras_norm.rnn.random_masks import Masks
 from keras_norm.rnn.sequence_inputs import Results, SequenceInputs, Statistics, time_first
 from keras_norm.typing import Tensor, Tensors
 
-# Backends with a custom gradient.
+# Keras backends with a custom gradient of a recurrence.
 BACKENDS = ("jax", "tensorflow", "torch")
 
-# Methods of a cell that must belong to the class with `backward_step`: a subclass that overrides
-# one of them computes another step.
+# A subclass of a cell that overrides one of these methods computes another step. It has a custom
+# gradient only if it overrides `backward_step` too.
 STEP_METHODS = (
     "forward_step",
     "step",
@@ -68,13 +68,14 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
         for slot, width in slots.items():
             norm = norms.get(slot)
             if center_kernel and isinstance(norm, SampleNorm):
-                # The rows of the kernel have zero mean, so the rows of the product have zero mean.
+                # The rows of the product have zero mean, because the rows of the kernel have zero
+                # mean. So the norm subtracts no mean.
                 norm = dataclasses.replace(norm, center=False)
             described.append(Slot(slot, width, norm))
         return tuple(described)
 
     # A kernel with rows of zero mean gives a product with rows of zero mean, unless each gate has
-    # its own dropout mask. The norm of such a product subtracts the mean itself.
+    # its own dropout mask. With a mask for each gate, the norm subtracts the mean.
     kernel, recurrent = (
         describe(slots, _centers_kernel(n)) for slots, n in zip(of_kernels, masks, strict=True)
     )
@@ -84,13 +85,14 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
     options = _hashable_options(cell)
     zoneout: tuple[float, ...] = cell.zoneout_rates()
     if training:
-        # The changes are drawn outside of the recurrence, so one program serves all rates.
+        # In training, `draw_masks` draws the units that keep their values. So one program serves
+        # all zoneout rates above 0.
         zoneout = tuple(rate > 0 for rate in zoneout)
     return Recurrence(type(cell), *slots, cell.groups(), zoneout, options, *masks)
 
 
 def _hashable_options(cell: NormCell) -> tuple[tuple[str, Any], ...]:
-    """Return the options of a cell's equation, which are part of the key of its programs.
+    """Return the options of a cell as sorted pairs, for the key of a cache of programs.
 
     Raises:
         TypeError: an option is not hashable.
@@ -152,7 +154,7 @@ def run(
 
 
 def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
-    """Return one slot of all gates of a joint form, if they have equal norms, else `gates`.
+    """Combine the norms of all gates of a joint form to one slot; if they differ, return `gates`.
 
     On PyTorch the gates keep their norms, because LayerNorm is one operation there.
     """
@@ -169,7 +171,7 @@ def _count_sequences(
     recurrence: Recurrence,
     layers: Mapping[str, keras.layers.Layer],
 ) -> dict[str, Tensor]:
-    """Count the unmasked sequences of each timestep, (time, 1), by slot with batch statistics.
+    """For each slot with batch statistics, count the unmasked sequences per timestep, (time, 1).
 
     A slot with `synchronized` counts the sequences of all replicas.
     """
@@ -183,12 +185,12 @@ def _count_sequences(
 
 
 def load_adapter() -> ModuleType:
-    """Import the custom gradient of the current backend."""
+    """Import the module with the custom gradient of the current Keras backend."""
     return importlib.import_module(f"keras_norm.rnn.core.{keras.backend.backend()}_gradient")
 
 
 def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
-    """Collect the weights of a recurrence: kernels centered, and betas added to the bias."""
+    """Collect the weights of a recurrence, with centered kernels and betas added to the bias."""
     layers, of_kernels = cell.slot_layers(), cell.kernel_slots()
 
     def weights_named(name: str, slots: Iterable[str]) -> dict[str, Tensor]:
@@ -218,7 +220,7 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
 
 
 def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
-    """Return the numbers of dropout masks that decide whether W and U are centered.
+    """Return for W and for U the number of dropout masks that decides whether to center it.
 
     In a joint form, a norm is of both products, so the larger number decides.
     """
@@ -226,7 +228,7 @@ def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
 
 
 def _centers_kernel(masks: int) -> bool:
-    """Return whether kernels are centered, given the number of dropout masks.
+    """Return whether row means are subtracted from a kernel with this number of dropout masks.
 
     On PyTorch they are not: LayerNorm is one operation there, which subtracts the mean itself.
     """
@@ -242,12 +244,13 @@ def _is_supported(norm: Norm | None) -> bool:
     """
     if isinstance(norm, SampleNorm):
         return type(norm) is SampleNorm and norm.epsilon > 0
-    # The batch is padded and split, unless a norm is a `TimestepNorm`, which masks the padding.
+    # The batch is padded, and may be split. A norm over the batch would be wrong then,
+    # except `TimestepNorm`: it masks the padding, and its batch is not split.
     return norm is not None and (isinstance(norm, TimestepNorm) or not norm.per_batch)
 
 
 def _agree(cls: type, name: str, others: tuple[str, ...]) -> bool:
-    """Return whether no subclass overrides one of `others` without overriding `name` too."""
+    """Return whether every subclass that overrides one of `others` overrides `name` too."""
 
     def owner(method: str) -> type:
         return next((c for c in cls.__mro__ if method in vars(c)), object)

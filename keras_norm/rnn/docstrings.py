@@ -8,8 +8,8 @@ import inspect
 import re
 from typing import NamedTuple, TypeVar
 
-# Sections of the docstring of every recurrent layer. `states` are the states of the cell, and
-# `example` the code that creates a layer.
+# Sections of the docstring of every recurrent layer. {states} stands for the names of the states of
+# the cell, and {example} for code that creates a layer.
 LAYER_SECTIONS = {
     "Call arguments": """\
     sequences: (batch, time, features).
@@ -45,7 +45,7 @@ LayerClass = TypeVar("LayerClass", bound=type)
 
 
 class PresetText(NamedTuple):
-    """The parts of a docstring that are special to one norm.
+    """Texts about one norm for the docstrings of its presets, such as `LayerNormLSTM`.
 
     Args:
         title: the norm in the first line, such as "LayerNorm".

@@ -9,7 +9,7 @@ from keras_norm.keras_internals import stored_sublayers
 
 
 class FileWeights(keras.Layer):
-    """Mixin of cells: raise an error that names `keras_norm.convert` for a file of Keras' layers.
+    """Mixin of cells that raises an error with advice for a weights file of plain Keras layers.
 
     Keras stores weights under the class names of the layers, so a file of `keras.layers.LSTM` has
     nothing for `LayerNormLSTM`. Inside `Bidirectional` and `RNN` the file has the weights of the

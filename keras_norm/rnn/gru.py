@@ -123,12 +123,13 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             )
         if unit_update_bias and not self.use_bias:
             raise ValueError(
-                "unit_update_bias is the initial value of a bias. Received: unit_update_bias="
-                f"{unit_update_bias!r} and use_bias=False. Leave use_bias at True."
+                "unit_update_bias=True sets the initial value of a bias, so the cell needs a bias. "
+                f"Received: unit_update_bias={unit_update_bias!r} and use_bias=False. Leave "
+                "use_bias at True."
             )
 
     def has_keras_gates(self) -> bool:
-        """Return whether the gates are those of Keras' cell: no norm, and no joint form."""
+        """Return whether the gates equal those of keras.layers.GRUCell: no norm, no joint form."""
         return super().has_keras_gates() and self.norm_form == "separate"
 
     def build(self, input_shape: Shape) -> None:
@@ -209,14 +210,14 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
         ).states
 
     def has_custom_gradient(self) -> bool:
-        """Return whether the options of the cell have the custom gradient of `backward_step`."""
+        """Return whether `backward_step` supports the options: not with `reset_after=False`."""
         return super().has_custom_gradient() and self.reset_after
 
 
 def _initialize_bias(
     initializer: keras.initializers.Initializer, units: int, shape: tuple[int, ...], dtype: str
 ) -> Tensor:
-    """Initialize a bias whose first `units` are 1: the bias of z, in the first of Keras' biases."""
+    """Initialize a GRU bias: 1 for the update gate (the first `units`), else by `initializer`."""
     columns = ops.reshape(ops.arange(math.prod(shape)), shape)
     return ops.where(columns < units, 1.0, initializer(shape, dtype))
 

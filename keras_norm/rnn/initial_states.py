@@ -26,7 +26,7 @@ class InitialStates(keras.Layer):
     learn_initial_state: bool
     recurrent_state_sizes: list[int]
     state_size: int | list[int]
-    initial_states: list[keras.Variable] = []  # noqa: RUF012, because nothing changes it
+    initial_states: list[keras.Variable] = []  # noqa: RUF012, because no code changes this list
 
     def state_sizes(self, units: int) -> list[int]:
         """Return the sizes of the states, without the timestep counter."""
@@ -34,7 +34,7 @@ class InitialStates(keras.Layer):
         return [units] * len(self.STATES) or sizes
 
     def build(self, input_shape: Shape) -> None:
-        """Create the weights of the other bases, then those of the initial states."""
+        """Create the weights of the Keras cell, then the weights of the initial states."""
         super().build(input_shape)
         if self.learn_initial_state:
             self.initial_states = [

@@ -1,4 +1,4 @@
-"""Create the kernels and biases of a cell: their columns, and initial values in half precision."""
+"""Create kernels and biases with `units` columns per gate, also in half precision."""
 
 from functools import partial
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ GATED = ("kernel", "recurrent_kernel", "bias")
 
 
 class KernelWeights(keras.Layer):
-    """Mixin of cells: the weights have `units` columns for each of `GATES`, in any Keras cell.
+    """Mixin of cells that creates kernels and bias with `units` columns for each gate in `GATES`.
 
     The recurrent kernel has as many rows as the output, which is the first state.
 
@@ -33,7 +33,7 @@ class KernelWeights(keras.Layer):
         dtype: str | None = None,
         **kwargs: Any,
     ) -> keras.Variable:
-        """Create a weight of the cell."""
+        """Create a weight of the cell; kernels and bias get `units` columns for each gate."""
         name = kwargs.get("name")
         if shape is not None and self.GATES and name in GATED:
             rows = self.recurrent_state_sizes[:1] if name == "recurrent_kernel" else shape[:-1]

@@ -184,7 +184,7 @@ def run(
 def _prepare(
     cell: NormCell, inputs: SequenceInputs, training: bool, *, center: bool
 ) -> tuple[Weights, dict[str, SlotNorm]]:
-    """Return the weights of a step, folded before the loop, and the norm of each slot.
+    """Prepare the weights of the cell before the loop over time, and the norm of each slot.
 
     The kernels of LayerNorms are centered if `center` is True. Betas are added to the bias if the
     cell has a bias. The norms of the gates of a joint form become one, if they are equal.
@@ -218,7 +218,7 @@ def _prepare(
 def _group_gates(
     layers: dict[str, SlotNorm], gates: Sequence[SlotNorm | None]
 ) -> dict[str, SlotNorm]:
-    """Return one norm of all gates of a joint form, if they have equal norms, else `layers`."""
+    """Combine the norms of all gates of a joint form to one; if they differ, return `layers`."""
     norms, gammas = ([getattr(gate, name, None) for gate in gates] for name in ("norm", "gamma"))
     grouped = group_norms(norms, gammas)
     if grouped is None:
@@ -242,7 +242,8 @@ def _convert(layer: keras.Layer, slot: str, inputs: SequenceInputs, training: bo
         return PerSampleNorm(norm, weight("gamma"), weight("beta"))
     uses_batch = training and layer.trainable
     if uses_batch and slot in KERNEL_SLOTS and not layer.per_timestep:
-        # BatchNormalization computes one mean over all timesteps, so call it on all timesteps.
+        # BatchNormalization of W x computes one mean over all timesteps, so call the layer once for
+        # all of them.
         return LayerCall(layer, training)
     if uses_batch:
         return BatchNormTraining.of_layer(layer, steps, inputs.per_step.get("unmasked"), dtype)

@@ -153,7 +153,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return [units if self.projection_units is None else self.projection_units, units]
 
     def slot_widths(self, units: int, norm_form: str) -> dict[str, int]:
-        """Return the width of each slot; the separate form has a slot of the projection."""
+        """Return the width of each slot; the separate form may have a slot of the projection."""
         widths = super().slot_widths(units, norm_form)
         if norm_form == "separate" and self.projection_units is not None:
             widths[PROJECTION_SLOT] = self.projection_units
@@ -255,7 +255,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return self.zoneout, self.cell_zoneout
 
     def has_custom_gradient(self) -> bool:
-        """Return whether the options of the cell have the custom gradient of `backward_step`."""
+        """Return whether `backward_step` supports the options: not with `normalize_carry=True`."""
         return super().has_custom_gradient() and not self.normalize_carry
 
 

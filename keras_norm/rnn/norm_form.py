@@ -8,12 +8,12 @@ from keras_norm.rnn.core.recurrence import ApplyNorm
 from keras_norm.rnn.slots import KERNEL_SLOTS, RECURRENT_SLOTS, Slots
 from keras_norm.typing import Tensor
 
-# The slot of all columns of W x + U h.
+# Name of the slot whose norm normalizes all columns of W x + U h together.
 JOINT_SLOT = "joint_norm"
 
 
 class NormForm:
-    """Mixin of a cell that maps the columns of its kernels to slots.
+    """Mixin of a cell that assigns slots (positions of norms) to columns of W x, U h or their sum.
 
     In the separate form a norm is of columns of W x, or of columns of U h. In the joint forms a
     norm is of the sum W x + U h: of the columns of one gate, or of all columns.
@@ -41,7 +41,7 @@ class NormForm:
 
     @classmethod
     def slot_sizes(cls, norm_form: str) -> Mapping[str, int]:
-        """Return the width of each slot of a form in multiples of `units`.
+        """Return the width of each slot in multiples of `units`, for a value of `norm_form`.
 
         Raises:
             ValueError: the cell does not have the form.
@@ -56,11 +56,11 @@ class NormForm:
         return forms[norm_form]
 
     def slot_widths(self, units: int, norm_form: str) -> dict[str, int]:
-        """Return the width of each slot of a form."""
+        """Return the number of columns of each slot, for a value of `norm_form`."""
         return {slot: n * units for slot, n in self.slot_sizes(norm_form).items()}
 
     def has_keras_gates(self) -> bool:
-        """Return whether the gates are those of Keras' cell: no norm."""
+        """Return whether the gates equal those of the Keras cell, because there is no norm."""
         return not self.slots.templates
 
     def joint_slots(self) -> dict[str, int]:
@@ -83,7 +83,7 @@ class NormForm:
         return of_x, of_h
 
     def require_columns(self) -> None:
-        """Raise ValueError if the slots have another number of columns than the kernels."""
+        """Raise ValueError unless the widths of the slots add up to the columns of the kernels."""
         kernels = self.kernel, self.recurrent_kernel
         for slots, kernel in zip(self.kernel_slots(), kernels, strict=True):
             if sum(slots.values()) != kernel.shape[1]:
@@ -96,7 +96,7 @@ class NormForm:
 
     @classmethod
     def require_slot(cls, slot: str) -> None:
-        """Raise ValueError for a slot that the cell has in no form.
+        """Raise ValueError for a slot that the cell does not have with any `norm_form`.
 
         A subclass may leave out slots in `SLOTS`, and inherit the equation that uses them.
         """
@@ -109,12 +109,12 @@ class NormForm:
             )
 
     def groups(self) -> tuple[int, ...]:
-        """Return the widths of the groups of h U that `forward_step` receives, in any form."""
+        """Return the widths of the groups of columns of h U that `forward_step` receives."""
         sizes = [n * self.units for slot, n in self.SLOTS.items() if slot in RECURRENT_SLOTS]
         return tuple(sizes) or (self.recurrent_kernel.shape[1],)
 
     def added_slots(self) -> tuple[str, ...]:
-        """Return the slots whose betas join the bias.
+        """Return the slots whose beta is added to the bias of the cell.
 
         They are `ADDED_SLOTS` of the class with `forward_step`, and all slots of a joint form.
         """
@@ -123,7 +123,7 @@ class NormForm:
         return (*added, *self.joint_slots())
 
     def by_gate(self, norm: ApplyNorm) -> ApplyNorm:
-        """Return a function that computes `JOINT_SLOT` with the norms of the gates.
+        """Return a function that, for `JOINT_SLOT`, applies the norm of each gate to its columns.
 
         Args:
             norm: function (slot, tensor) -> tensor for the slots of the cell.

@@ -25,7 +25,7 @@ from keras_norm.rnn.call_arguments import (
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.sequence_inputs import Results
 from keras_norm.rnn.slot_statistics import (
-    require_statistics_of_rows,
+    require_no_timestep_statistics,
     require_synchronizable,
     update_slots,
 )
@@ -85,8 +85,8 @@ class NormRNN(keras.layers.RNN):
         super().__init__(cell, **kwargs)
         # Set supports_masking to True: keras.layers.RNN sets it to False from Keras 3.16 on.
         self.supports_masking = True
-        # torch.compile takes minutes for the loop over time. The file of a model that was compiled
-        # on JAX has jit_compile=True, so PyTorch would use torch.compile.
+        # Do not use torch.compile, which takes minutes for the loop over time. The file of a model
+        # that was compiled on JAX has jit_compile=True, so PyTorch would use it.
         self.supports_jit = keras.backend.backend() != "torch"
         self.compiled = compiled
         # The cell's timestep counter is a state of the cell, but not a state of the layer.
@@ -103,7 +103,7 @@ class NormRNN(keras.layers.RNN):
         super().build_from_config(config)
 
     def set_weights(self, weights: Sequence[TensorLike]) -> None:
-        """Set the weights; the list has the order of `weights`.
+        """Set the weights from a list of arrays in the order of the property `weights`.
 
         Raises:
             ValueError: the number of weights or a shape is wrong.
@@ -131,7 +131,7 @@ class NormRNN(keras.layers.RNN):
     def rematerialized_call(
         self, layer_call: Callable[..., object], *args: object, **kwargs: object
     ) -> Callable[..., object]:
-        """Return the call that Keras runs under keras.RematScope: once with moving statistics."""
+        """Return the call for keras.RematScope; a layer with moving statistics runs only once."""
         call = super().rematerialized_call(layer_call, *args, **kwargs)
         norms = self.cell.slot_layers().values()
         has_statistics = any(isinstance(norm, StatisticsNormalization) for norm in norms)
@@ -153,7 +153,8 @@ class NormRNN(keras.layers.RNN):
         if resets is not None:
             mask = join_resets(sequences, mask, resets)
         if isinstance(mask, MaskWithResets) and self.stateful and initial_state is None:
-            # The stored states belong to the first sequence of each row.
+            # The stored states are for the first sequence of each row. Later sequences of the row
+            # start with the initial states.
             mask = mask._replace(states=self.get_initial_state(ops.shape(sequences)[0]))
         return super().call(sequences, initial_state, mask, training)
 
@@ -238,7 +239,7 @@ class NormRNN(keras.layers.RNN):
         if training:
             require_synchronizable(self, time)
         if resets is not None and training:
-            require_statistics_of_rows(self)
+            require_no_timestep_statistics(self)
         sizes = [(batch, units) for units in (*self.state_size, *self.state_size)]
         states = [broadcast_rows(*pair) for pair in zip(states, sizes, strict=False)]
         if mask is not None:

@@ -9,14 +9,14 @@ from keras_norm.layers.inputs import is_int
 
 
 def require_bool(name: str, value: bool) -> bool:
-    """Return a flag, or raise ValueError unless it is True or False."""
+    """Return `value` as a bool; raise ValueError unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False. Received: {name}={value!r}.")
     return bool(value)
 
 
 def require_rate(name: str, rate: float) -> float:
-    """Return a rate, or raise ValueError unless it is a number of at least 0 and below 1."""
+    """Return `rate` as a float; raise ValueError unless 0 <= rate < 1."""
     if not (isinstance(rate, numbers.Real) and 0.0 <= rate < 1.0):
         raise ValueError(
             f"{name} must be a number of at least 0 and below 1. Received: {name}={rate!r}."
@@ -25,7 +25,7 @@ def require_rate(name: str, rate: float) -> float:
 
 
 def require_bound(name: str, bound: float | None) -> float | None:
-    """Return a bound, or raise ValueError unless it is None or a finite number above 0."""
+    """Return `bound`; raise ValueError unless it is None or a finite number above 0."""
     if bound is None:
         return None
     is_number = isinstance(bound, numbers.Real) and not isinstance(bound, bool)
@@ -37,7 +37,7 @@ def require_bound(name: str, bound: float | None) -> float | None:
 
 
 def require_size(name: str, size: int | None) -> int | None:
-    """Return a size, or raise ValueError unless it is None or a positive integer."""
+    """Return `size`; raise ValueError unless it is None or a positive integer."""
     if size is not None and not (is_int(size) and size > 0):
         raise ValueError(f"{name} must be None or a positive integer. Received: {name}={size!r}.")
     return size

@@ -70,7 +70,7 @@ class BatchNormPreset(NormCell):
 
 
 class Preset(NamedTuple):
-    """A norm of a paper: the prefix of its classes, the mixin of its cells, and its documentation.
+    """Parts of which `create_presets` makes classes such as `LayerNormLSTM`: prefix, mixin, text.
 
     `convert` and `keras_norm.rnn` read the dict `PRESETS`.
     """
@@ -87,7 +87,7 @@ PRESETS = {
         PresetText(
             title="LayerNorm",
             symbol="LN",
-            notes="Every LN has its own gamma and beta.",
+            notes="Every LayerNorm (LN) has its own gamma and beta.",
             arguments="    epsilon: number that the norms add to the variance.",
             example="",
             reference="",
@@ -140,7 +140,7 @@ The moving statistics lag behind the weights: call `keras_norm.recalibrate` befo
 
 
 def create_presets(layer: type[CellLayer], module: str) -> Iterator[type[keras.layers.Layer]]:
-    """Create the layer and the cell of every preset.
+    """Create a layer and a cell for each norm, such as `LayerNormLSTM` and `LayerNormLSTMCell`.
 
     Args:
         layer: a layer that takes any norm, such as `NormLSTM`.

@@ -32,7 +32,7 @@ NO_MASKS = Masks([], [], [], {})
 
 
 class RandomMasks(keras.Layer):
-    """Mixin of a Keras cell that draws dropout masks, and the units of states that change.
+    """Mixin of a Keras cell that draws the random masks of dropout and zoneout.
 
     Attributes:
         zoneout: probability that a unit of the output keeps its value at a timestep.
@@ -47,7 +47,7 @@ class RandomMasks(keras.Layer):
     seed_generator: keras.random.SeedGenerator
 
     def zoneout_rates(self) -> tuple[float, ...]:
-        """Return the probability of each state that a unit keeps its value at a timestep."""
+        """Return for each state the probability that zoneout keeps the old value of a unit."""
         return (self.zoneout, *[0.0] * (len(self.recurrent_state_sizes) - 1))
 
     def draw_masks(self, inputs: Tensor, states: Tensors, training: bool) -> Masks:

@@ -1,4 +1,4 @@
-"""Prepare the inputs of a loop over time, for both paths: time first, masks drawn, rows aligned."""
+"""Prepare the inputs of a loop over time: transpose them to time first, and align sequences."""
 
 import functools
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from keras_norm.rnn.core.recurrence import Tree
 from keras_norm.rnn.random_masks import Masks
 from keras_norm.typing import Tensor, Tensors
 
-# Batch statistics by slot, of each timestep.
+# A dict from each slot to its batch statistics at every timestep.
 Statistics: TypeAlias = dict[str, BatchStatistics]
-# The outputs at every timestep or None, the last states, the batch statistics.
+# A tuple: the outputs at every timestep or None, the last states, and the batch statistics.
 Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
 
 
 class SequenceInputs(NamedTuple):
-    """The inputs of a loop over time, in its dtype: float32 or wider, whatever the dtype policy.
+    """The inputs of a loop over time, which computes in float32 or wider with any dtype policy.
 
     Args:
         x: (time, batch, features).
@@ -43,7 +43,7 @@ class SequenceInputs(NamedTuple):
 
 
 def time_first(run: Callable[..., Results]) -> Callable[..., Results]:
-    """Decorate a function that runs a cell on `SequenceInputs`, so that it takes a batch.
+    """Convert a function of `SequenceInputs` to a function of a batch (batch, time, features).
 
     The decorated function has the arguments of `run_batch`, and then those of `run` by name.
 

@@ -30,7 +30,7 @@ def update_slots(cell: keras.layers.Layer, statistics: Mapping[str, BatchStatist
 
 
 def require_synchronizable(layer: keras.layers.RNN, time: int) -> None:
-    """Check that the norms with `synchronized=True` can add over the replicas in each timestep.
+    """Raise ValueError if norms with `synchronized=True` cannot sum over replicas per timestep.
 
     Args:
         layer: a recurrent layer in training.
@@ -51,8 +51,8 @@ def require_synchronizable(layer: keras.layers.RNN, time: int) -> None:
     require_equal_lengths(layer.name, time)
 
 
-def require_statistics_of_rows(layer: keras.layers.RNN) -> None:
-    """Check that no norm computes batch statistics of a timestep, for a call with resets.
+def require_no_timestep_statistics(layer: keras.layers.RNN) -> None:
+    """Raise ValueError if a norm has batch statistics per timestep, in a call with resets.
 
     Args:
         layer: a recurrent layer in training.
@@ -63,7 +63,7 @@ def require_statistics_of_rows(layer: keras.layers.RNN) -> None:
     for slot, norm in layer.cell.slot_layers().items():
         if norm in _statistics_norms(layer.cell):
             if slot in KERNEL_SLOTS and not norm.per_timestep:
-                continue  # one mean over all timesteps
+                continue  # this norm has one mean over all timesteps
             raise ValueError(
                 f"{type(layer).__name__} '{layer.name}' does not support resets in training, "
                 f"because {type(norm).__name__} in {slot} has the statistics of a batch at each "
@@ -73,7 +73,7 @@ def require_statistics_of_rows(layer: keras.layers.RNN) -> None:
 
 
 def statistics_of_cell(cell: keras.layers.Layer, training: bool) -> AbstractContextManager[None]:
-    """Return a context in which a cell in keras.layers.RNN uses the statistics of its replica.
+    """Return a context in which a cell in keras.layers.RNN computes statistics per replica.
 
     Raises:
         ValueError: a norm of the cell has `synchronized=True`, and there are several replicas.

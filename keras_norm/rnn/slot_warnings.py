@@ -1,4 +1,4 @@
-"""Warn of norms that remove what a recurrent cell needs."""
+"""Warn of norms that remove information, such as a LayerNorm of one feature."""
 
 import warnings
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ FEW_FEATURES = (
     "NormGRU or NormSimpleRNN. With norm_form='joint' a norm of W x + U h keeps the scale."
 )
 SMALL_PROJECTION = (
-    "A LayerNorm of 1 unit is 0 for all inputs, and of 2 units it is 1 and -1. Received "
+    "A LayerNorm of 1 unit returns 0 for all inputs, and of 2 units it returns 1 and -1. Received "
     "projection_units={width}, and {norm} in {slot}. Use more units, or leave that norm out: pass "
     "norm={others} to NormLSTM."
 )
@@ -54,5 +54,5 @@ def warn_of_small_projection(slots: Slots, layers: Mapping[str, keras.layers.Lay
 
 
 def _norms_of(slots: Iterable[str]) -> str:
-    """Return the argument `norm` with norms in some slots, as a user writes it."""
+    """Return the argument `norm` with these slots as Python code: "{'recurrent_norm': ...}"."""
     return "{" + ", ".join(f"'{slot}': ..." for slot in slots) + "}"

@@ -27,8 +27,8 @@ CANDIDATE_SLOTS = (
     "kernel_norm",
 )
 
-# Slots whose norms are applied to x W alone, and to h U alone, in the order of the columns.
-# In the joint form a cell has neither.
+# Slots with a norm of x W alone, and slots with a norm of h U alone, in the order of the columns.
+# In the joint form, with norms of x W + h U, a cell has none of these slots.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 
@@ -85,7 +85,7 @@ class Slots:
         )
 
     def needs_alignment(self, training: bool) -> bool:
-        """Return whether iteration k of the loop must be timestep k of every unpadded sequence.
+        """Return whether each sequence must enter the loop with its first unmasked timestep first.
 
         Statistics per timestep need it, unless they count leading padding. In training all batch
         statistics inside the loop need it, because each iteration has its own.
@@ -96,7 +96,7 @@ class Slots:
         return training and any(issubclass(cls, StatisticsNormalization) for cls in looped)
 
     def timesteps(self, time: int | Tensor, mask: Tensor | None, resets: Tensor | None) -> Tensor:
-        """Return the timestep that each iteration of the loop has in its sequence, counted from 0.
+        """Return for each iteration of the loop the index of its timestep in the sequence, from 0.
 
         Args:
             time: number of timesteps.
@@ -112,7 +112,7 @@ class Slots:
         return ops.swapaxes(steps, 0, 1)
 
     def _leading_padding_counts(self) -> bool | None:
-        """Return whether slots with statistics per timestep count leading padding; None if none."""
+        """Return `count_leading_padding` of the norms that have it; None if no norm has it."""
         name = "count_leading_padding"
         counts = {
             slot: template.config.get(name, False)
