@@ -68,7 +68,7 @@ class SampleNorm:
         factor = n / (n - self.ddof)
         if not self.outside:
             return factor
-        share = 1.0 - self.epsilon * r  # sqrt(v) / (sqrt(v) + epsilon)
+        share = 1.0 - self.epsilon * r  # equals sqrt(v) / (sqrt(v) + epsilon)
         return ops.where(share > 0, factor / ops.where(share > 0, share, 1.0), 0.0)
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:

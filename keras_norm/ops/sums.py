@@ -45,7 +45,7 @@ def broadcast_axes(x: Tensor, like: Tensor) -> list[int]:
 
 
 def _vary_along(weights: Tensor | None, axes: list[int], x: Tensor) -> bool:
-    """Return whether the weights have the sizes of `x` at `axes`, and size 1 at all other axes."""
+    """Return whether the weights have the sizes of x along `axes`, and size 1 along other axes."""
     return weights is None or all(
         size == (x.shape[a] if a in axes else 1) for a, size in enumerate(weights.shape)
     )

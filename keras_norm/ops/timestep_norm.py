@@ -60,11 +60,11 @@ class TimestepNorm:
         mean, r, *given = moving
         if not self.learning:
             return [mean, r]
-        total = ops.sum(_keep(a, unmasked), axis=-2, keepdims=True)
+        total = ops.sum(_zero_masked(a, unmasked), axis=-2, keepdims=True)
         n, total = self._add_replicas(_count(a, unmasked), total)
         share = 1.0 / ops.maximum(n, 1.0)
         batch_mean = share * total
-        centered = _keep(a - batch_mean, unmasked)
+        centered = _zero_masked(a - batch_mean, unmasked)
         (squares,) = self._add_replicas(ops.sum(centered * centered, axis=-2, keepdims=True))
         v = share * squares
         enough = given[0] if given else n >= MIN_SEQUENCES
@@ -111,7 +111,7 @@ class TimestepNorm:
         da = dy
         if self.learning:
             sum_dy, sum_of_products = self._add_replicas(d_beta + later[0], d_gamma + later[1])
-            da = _keep(dy - others[-1] * (sum_dy + normalized * sum_of_products), unmasked)
+            da = _zero_masked(dy - others[-1] * (sum_dy + normalized * sum_of_products), unmasked)
         return (r if gamma is None else r * gamma) * da, d_gamma, d_beta
 
     def sums_before(
@@ -125,7 +125,7 @@ class TimestepNorm:
         return [ops.where(statistics[-1] > 0, 0.0, s) for s in sums]
 
     def _add_replicas(self, *sums: Tensor) -> Tensors:
-        """Add up sums over the replicas in one collective, if the norm is synchronized."""
+        """Add up sums over the replicas if `synchronized` is True, else return them unchanged."""
         return sum_over_replicas(*sums) if self.synchronized else list(sums)
 
 
@@ -148,12 +148,12 @@ def with_latest(moving: Tensors, latest: Tensors) -> Tensors:
 
 
 def _count(a: Tensor, unmasked: Tensor | None) -> Tensor:
-    """Count the unmasked sequences; the shape broadcasts to the statistics."""
+    """Count the unmasked sequences of a batch, in a shape that broadcasts to the statistics."""
     if unmasked is None:
         return ops.cast(ops.shape(a)[-2], a.dtype)
     return ops.sum(ops.cast(unmasked, a.dtype), axis=-2, keepdims=True)
 
 
-def _keep(a: Tensor, unmasked: Tensor | None) -> Tensor:
+def _zero_masked(a: Tensor, unmasked: Tensor | None) -> Tensor:
     """Set masked sequences to zero."""
     return a if unmasked is None else ops.where(unmasked, a, ops.zeros_like(a))

@@ -1,4 +1,4 @@
-"""Recurrent cells and layers with normalization inside; a new layer needs one import here.
+"""Recurrent cells and layers with normalization inside. To add a layer, import it here.
 
 This module creates the presets of each imported layer and of its cell, such as `LayerNormLSTM`.
 """

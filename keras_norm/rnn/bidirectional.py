@@ -48,7 +48,7 @@ class Bidirectional(keras.layers.Bidirectional):
         training: bool | None = None,
         resets: Tensor | None = None,
     ) -> Nest:
-        """Run both directions; the class documents the arguments."""
+        """Run the layer in both directions; the docstring of the class has the arguments."""
         if resets is not None:
             for layer in (self.forward_layer, self.backward_layer):
                 if not isinstance(layer, NormRNN):

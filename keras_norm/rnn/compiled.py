@@ -50,7 +50,7 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
     It supports the default activations, and layers with a method `step_norm` or no norm in every
     slot.
     """
-    if not cell.has_custom_gradient() or not _agree(type(cell), "backward_step", STEP_METHODS):
+    if not cell.has_custom_gradient() or not _gradient_fits_step(type(cell)):
         return None
     if keras.backend.backend() == "tensorflow" and operations_are_watched():
         return None
@@ -117,7 +117,7 @@ def run(
     recurrence: Recurrence,
     return_sequences: bool,
 ) -> Results:
-    """Run a cell over sequences; arguments and results as for `loop.run`.
+    """Run a cell over sequences with the custom gradient; arguments and results as `loop.run`.
 
     `recurrence` is the result of `recurrence_of` for the cell.
 
@@ -249,10 +249,10 @@ def _is_supported(norm: Norm | None) -> bool:
     return norm is not None and (isinstance(norm, TimestepNorm) or not norm.per_batch)
 
 
-def _agree(cls: type, name: str, others: tuple[str, ...]) -> bool:
-    """Return whether every subclass that overrides one of `others` overrides `name` too."""
+def _gradient_fits_step(cls: type) -> bool:
+    """Return whether a cell class that overrides a method of a step has its own `backward_step`."""
 
     def owner(method: str) -> type:
         return next((c for c in cls.__mro__ if method in vars(c)), object)
 
-    return all(issubclass(owner(name), owner(other)) for other in others)
+    return all(issubclass(owner("backward_step"), owner(method)) for method in STEP_METHODS)

@@ -75,7 +75,7 @@ class Docstring:
         self.sections = dict(section.split(":\n", 1) for section in sections)
 
     def arguments(self) -> dict[str, str]:
-        """Return the description of each argument by its name, with its indentation."""
+        """Return a dict from the name of each argument to its indented description."""
         entries = re.split(r"\n(?=    [*\w]+: )", self.sections["Args"])
         return {entry.partition(":")[0].strip(): entry for entry in entries}
 
@@ -85,7 +85,7 @@ class Docstring:
 
 
 def documented_by_cell(layer: LayerClass) -> LayerClass:
-    """Decorate a recurrent layer: its docstring has the equation and the options of its cell."""
+    """Decorate a recurrent layer: create its docstring from the docstring of its cell."""
     cell: type = layer.cell_class  # type: ignore[attr-defined]
     text = Docstring(cell)
     arguments = text.arguments()
@@ -117,7 +117,7 @@ def documented_by_cell(layer: LayerClass) -> LayerClass:
 
 
 def preset_docstring(base: type, name: str, norm: PresetText, is_cell: bool) -> str:
-    """Return the docstring of a layer or a cell with a norm in every slot.
+    """Return the docstring of a layer or a cell with one norm, such as `LayerNormLSTM`.
 
     Args:
         base: the class that takes any norm, such as `NormLSTM`.

@@ -1,4 +1,4 @@
-"""Explain why a file of weights has no weights for a normalized cell."""
+"""Raise an error with advice if a weights file lacks the weights of a normalized cell."""
 
 from collections.abc import Mapping
 from typing import Any

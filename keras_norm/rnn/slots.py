@@ -17,8 +17,8 @@ from keras_norm.typing import Config, Json, Tensor, TensorLike
 # The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
 NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
 
-# Slots whose beta shifts the candidate gate. In a cell with `use_bias=False`, the first of these
-# slots has a beta with the initializer of the missing bias, `CandidateNormal`.
+# Slots whose beta shifts the candidate gate. In a cell with `use_bias=False`, `CandidateNormal`
+# initializes the beta of the first of these slots, because there is no bias to initialize.
 CANDIDATE_SLOTS = (
     "cell_norm",
     "candidate_norm",

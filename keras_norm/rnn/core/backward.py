@@ -24,7 +24,7 @@ def backward(
     d_outputs: Tensor | None,
     d_states: Tensors,
 ) -> tuple[Tensors, Tensors, Tree]:
-    """Compute the gradients of the inputs, of the states and of the weights.
+    """Compute the gradients of the inputs, the initial states and the weights of a recurrence.
 
     With resets, the gradients of the initial states and of the states after a reset are in the
     order of `forward`.
@@ -51,7 +51,7 @@ def backward(
         if "d_outputs" in rows:
             d = [d[0] + rows["d_outputs"], *d[1:]]
         if unmasked is not None:
-            # A masked timestep keeps the states, so it passes their gradients on unchanged.
+            # A masked timestep keeps the states, so their gradients stay unchanged too.
             skipped = [ops.where(unmasked, 0.0, x) for x in d]
             d = [ops.where(unmasked, x, 0.0) for x in d]
         changes = changes_at(recurrence.zoneout, rows["constants"].get("changes", []))

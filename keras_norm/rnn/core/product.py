@@ -65,7 +65,7 @@ class Product(NamedTuple):
         return any(map(self.needs_product, self.slots))
 
     def groups(self, a: Tensor) -> list[Tensor]:
-        """Split the columns of the product `a` into the groups of the slots."""
+        """Split the columns of the product `a` into one group for each slot."""
         return split_columns(a, [slot.width for slot in self.slots])
 
     def blocks(self, a: Tensor) -> list[Tensor]:

@@ -57,7 +57,7 @@ class Weights(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """Result of a cell's `forward_step`.
+    """Result of a cell's `forward_step`: new states, and arrays that `backward_step` reads.
 
     Args:
         states: the new states; the first one is the output.
@@ -72,7 +72,7 @@ class StepResult(NamedTuple):
 
 
 class StepGradients(NamedTuple):
-    """Result of a cell's `backward_step`.
+    """Result of a cell's `backward_step`: gradients of x W, h U, the states and the weights.
 
     Args:
         x: gradient of each group of the normalized x W.
@@ -236,7 +236,7 @@ class Recurrence(NamedTuple):
 
 
 def map_tree(function: Callable[..., Nest], *trees: Nest) -> Nest:
-    """Apply a function to the leaves of trees of dicts and lists with equal keys.
+    """Apply a function to the leaves of nested dicts and lists, as `keras.tree.map_structure`.
 
     PyTorch calls it at every timestep, and `keras.tree` takes ten times as long there.
     """

@@ -68,7 +68,7 @@ class Loop(Protocol):
 
 
 class ForwardResults(NamedTuple):
-    """Results of `forward`.
+    """Results of `forward`: outputs, last states, batch statistics and residuals.
 
     Args:
         outputs: the first state at every timestep (time, batch, units), or None.
