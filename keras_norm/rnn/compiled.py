@@ -154,7 +154,7 @@ def run(
 
 
 def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
-    """Combine the norms of all gates of a joint form to one slot; if they differ, return `gates`.
+    """Combine equal norms of x W + h U of all gates to one slot; else return `gates`.
 
     On PyTorch the gates keep their norms, because LayerNorm is one operation there.
     """
@@ -171,7 +171,7 @@ def _count_sequences(
     recurrence: Recurrence,
     layers: Mapping[str, keras.layers.Layer],
 ) -> dict[str, Tensor]:
-    """For each slot with batch statistics, count the unmasked sequences per timestep, (time, 1).
+    """Count the unmasked sequences of each timestep (time, 1), for each slot with batch norm.
 
     A slot with `synchronized` counts the sequences of all replicas.
     """

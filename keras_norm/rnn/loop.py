@@ -218,7 +218,7 @@ def _prepare(
 def _group_gates(
     layers: dict[str, SlotNorm], gates: Sequence[SlotNorm | None]
 ) -> dict[str, SlotNorm]:
-    """Combine the norms of all gates of a joint form to one; if they differ, return `layers`."""
+    """Combine equal norms of x W + h U of all gates to one norm; else return `layers`."""
     norms, gammas = ([getattr(gate, name, None) for gate in gates] for name in ("norm", "gamma"))
     grouped = group_norms(norms, gammas)
     if grouped is None:

@@ -41,7 +41,7 @@ class NormForm:
 
     @classmethod
     def slot_sizes(cls, norm_form: str) -> Mapping[str, int]:
-        """Return the width of each slot in multiples of `units`, for a value of `norm_form`.
+        """Return the width of each norm slot in multiples of `units`, for a value of `norm_form`.
 
         Raises:
             ValueError: the cell does not have the form.
@@ -56,7 +56,7 @@ class NormForm:
         return forms[norm_form]
 
     def slot_widths(self, units: int, norm_form: str) -> dict[str, int]:
-        """Return the number of columns of each slot, for a value of `norm_form`."""
+        """Return the number of columns of each norm slot, for a value of `norm_form`."""
         return {slot: n * units for slot, n in self.slot_sizes(norm_form).items()}
 
     def has_keras_gates(self) -> bool:
@@ -64,11 +64,11 @@ class NormForm:
         return not self.slots.templates
 
     def joint_slots(self) -> dict[str, int]:
-        """Return the slots of x W + h U with their widths; empty in the separate form."""
+        """Return norm slots of x W + h U with their widths; {} with norm_form="separate"."""
         return {} if self.norm_form == "separate" else self.slots.widths
 
     def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the slots of x W and of h U with their widths; "" for columns without a slot.
+        """Return the norm slots of x W and of h U with their widths; "" for columns without a slot.
 
         In a joint form both have all slots.
         """
@@ -83,7 +83,7 @@ class NormForm:
         return of_x, of_h
 
     def require_columns(self) -> None:
-        """Raise ValueError unless the widths of the slots add up to the columns of the kernels."""
+        """Raise ValueError unless the norm slots have as many columns as the kernels."""
         kernels = self.kernel, self.recurrent_kernel
         for slots, kernel in zip(self.kernel_slots(), kernels, strict=True):
             if sum(slots.values()) != kernel.shape[1]:
@@ -96,7 +96,7 @@ class NormForm:
 
     @classmethod
     def require_slot(cls, slot: str) -> None:
-        """Raise ValueError for a slot that the cell does not have with any `norm_form`.
+        """Raise ValueError for a norm slot that the cell does not have with any `norm_form`.
 
         A subclass may leave out slots in `SLOTS`, and inherit the equation that uses them.
         """
@@ -114,7 +114,7 @@ class NormForm:
         return tuple(sizes) or (self.recurrent_kernel.shape[1],)
 
     def added_slots(self) -> tuple[str, ...]:
-        """Return the slots whose beta is added to the bias of the cell.
+        """Return the norm slots whose beta is added to the bias of the cell.
 
         They are `ADDED_SLOTS` of the class with `forward_step`, and all slots of a joint form.
         """

@@ -17,8 +17,8 @@ from keras_norm.typing import Config, Json, Tensor, TensorLike
 # The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
 NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
 
-# Slots whose beta shifts the candidate gate. In a cell with `use_bias=False`, `CandidateNormal`
-# initializes the beta of the first of these slots, because there is no bias to initialize.
+# Norm slots whose beta shifts the candidate gate. In a cell with `use_bias=False`,
+# `CandidateNormal` initializes the beta of the first of these slots, because there is no bias.
 CANDIDATE_SLOTS = (
     "cell_norm",
     "candidate_norm",
@@ -27,8 +27,8 @@ CANDIDATE_SLOTS = (
     "kernel_norm",
 )
 
-# Slots with a norm of x W alone, and slots with a norm of h U alone, in the order of the columns.
-# In the joint form, with norms of x W + h U, a cell has none of these slots.
+# Norm slots of x W alone, and norm slots of h U alone, in the order of the columns. A cell with
+# norms of x W + h U (norm_form="joint") has none of these slots.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 

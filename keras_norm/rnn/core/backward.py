@@ -158,7 +158,7 @@ def backward(
 def _through_joint_norms(
     recurrence: Recurrence, norms: StepNorms, rows: Tree, dys: list[Tensor]
 ) -> list[Tensor]:
-    """Compute the gradient of x W + h U in the joint form, as a list of one tensor."""
+    """Compute the gradient of x W + h U before its norms, as a list of one tensor."""
     dy = side_by_side(dys)
     if not rows["product"]:
         return [dy]

@@ -126,7 +126,7 @@ def fold_weights(
                 blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
         if any(slot in centered for slot in slots):
             kernels[side] = ops.concatenate(blocks, axis=1)
-        # In a joint form a slot has columns in both kernels. Add its beta to the bias of x W only.
+        # A norm of x W + h U has columns in both kernels. Add its beta only to the bias of x W.
         own = [slot for slot in slots if side == 0 or slot not in kernel_slots[0]]
         for slot in [slot for slot in own if slot in betas]:
             target = 0 if slot in added else side

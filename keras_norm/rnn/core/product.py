@@ -65,7 +65,7 @@ class Product(NamedTuple):
         return any(map(self.needs_product, self.slots))
 
     def groups(self, a: Tensor) -> list[Tensor]:
-        """Split the columns of the product `a` into one group for each slot."""
+        """Split the columns of the product `a` into one group for each norm slot."""
         return split_columns(a, [slot.width for slot in self.slots])
 
     def blocks(self, a: Tensor) -> list[Tensor]:
@@ -80,7 +80,7 @@ class Product(NamedTuple):
         return side_by_side(list(map(_multiply, xs, self.blocks(self.kernel))))
 
     def grams(self, xs: Tensors) -> dict[str, Tensor]:
-        """Compute x G, with the Gram matrix G = W W^T, for each slot that uses it."""
+        """Compute x G, with the Gram matrix G = W W^T, for each norm slot that uses it."""
         groups = zip(self.slots, self.groups(self.kernel), strict=True)
         return {
             slot.name: _multiply(xs[0], ops.matmul(kernel, ops.transpose(kernel)))

@@ -218,12 +218,12 @@ class Recurrence(NamedTuple):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """All slots of the recurrence."""
+        """All norm slots of the recurrence."""
         return (*self.kernel, *self.recurrent, *self.inner, *self.joint)
 
     @property
     def learning(self) -> list[str]:
-        """Names of the slots that compute statistics of the batch."""
+        """Names of the norm slots that compute statistics of the batch."""
         return [slot.name for slot in self.slots if getattr(slot.norm, "learning", False)]
 
     def read_by_step(self, weights: Tree, constants: Tree) -> CellWeights:
@@ -231,7 +231,7 @@ class Recurrence(NamedTuple):
         return {**weights["cell"], **dict(self.options), **constants.get("step", {})}
 
     def sharing(self, constants: Tree) -> list[Slot]:
-        """Return the slots in which a timestep may use batch statistics of an earlier timestep."""
+        """Return the norm slots where a timestep may use the statistics of an earlier timestep."""
         return [s for s in self.slots if len(constants["moving"].get(s.name, ())) > 2]
 
 
