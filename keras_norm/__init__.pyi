@@ -1310,7 +1310,7 @@ class LayerNormGRU(NormGRU):
     s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
     acts after the norm, and there is one bias.
 
-    Every LN has its own gamma and beta.
+    Every LayerNorm (LN) has its own gamma and beta.
 
     Args:
         units: size of the state and of the output.
@@ -1421,7 +1421,7 @@ class LayerNormLSTM(NormLSTM):
     s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
     receives c, not LN(c).
 
-    Every LN has its own gamma and beta.
+    Every LayerNorm (LN) has its own gamma and beta.
 
     Args:
         units: size of the state and of the output.
@@ -1539,7 +1539,7 @@ class LayerNormSimpleRNN(NormSimpleRNN):
 
         h = tanh(LN(W x_t) + LN(U h) + b)
 
-    Every LN has its own gamma and beta.
+    Every LayerNorm (LN) has its own gamma and beta.
 
     Args:
         units: size of the state and of the output.
@@ -2338,7 +2338,7 @@ class LayerNormGRUCell(NormGRUCell):
     s is the sigmoid. The norms of the gates z and r are over 2 * units together. The reset gate
     acts after the norm, and there is one bias.
 
-    Every LN has its own gamma and beta.
+    Every LayerNorm (LN) has its own gamma and beta.
 
     Args:
         units: size of h.
@@ -2434,7 +2434,7 @@ class LayerNormLSTMCell(NormLSTMCell):
     s is the sigmoid. The norms of W x_t and of U h are over all 4 * units together. The next step
     receives c, not LN(c).
 
-    Every LN has its own gamma and beta.
+    Every LayerNorm (LN) has its own gamma and beta.
 
     Args:
         units: size of h and c.
@@ -2539,7 +2539,7 @@ class LayerNormSimpleRNNCell(NormSimpleRNNCell):
 
         h = tanh(LN(W x_t) + LN(U h) + b)
 
-    Every LN has its own gamma and beta.
+    Every LayerNorm (LN) has its own gamma and beta.
 
     Args:
         units: size of h.
