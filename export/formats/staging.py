@@ -180,6 +180,6 @@ def _require_replaceable(file: pathlib.Path | None, overwrite: bool) -> None:
         )
     if not overwrite:
         raise FileExistsError(
-            f"{file} exists, and keras-norm verify would use it for the new file; choose another "
-            "path, or overwrite=True"
+            f"{file} exists, and keras-norm verify would read it as golden cases of the new file; "
+            "choose another path, or overwrite=True"
         )

@@ -62,7 +62,9 @@ def find_step(
     try:
         step = Step(model, center_kernels=center_kernels)
         if wanted is None and step.length is not None:
-            raise StreamingError("the number of timesteps is static: pass step=True")
+            raise StreamingError(
+                "the number of timesteps is static: pass step=True for a step signature"
+            )
         _verify_step(step, judge)
     except StreamingError as error:
         if wanted:

@@ -133,7 +133,8 @@ class LayerTimestep:
                 )
             if self.states.keys() & after.keys():
                 raise StreamingError(
-                    f'layer "{name}" is called twice, so two calls would share its states'
+                    f'layer "{name}" is called twice, and both calls would share its states: use '
+                    "two layers"
                 )
             old = given
             if isinstance(mask, MaskWithResets):

@@ -34,7 +34,7 @@ def load_model(path: str | os.PathLike[str], compile: bool = False) -> keras.Mod
     """
     require_file(pathlib.Path(path))
     if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} cannot be loaded: it is not a .keras file, or is cut off.")
+        raise ValueError(f"{path} cannot be loaded: it is not a .keras file, or is incomplete.")
     try:
         return keras.saving.load_model(path, compile=compile, safe_mode=True)
     # Keras' parsers may raise any error; every error means that the file cannot be loaded.

@@ -109,7 +109,9 @@ def _draw(
 ) -> Array:
     """Draw an array for one input: floats of a kind in `DRAWS`, integers in the range `ids`."""
     if spec.dtype.startswith("complex"):
-        raise ValueError(f'input "{spec.name}" takes {spec.dtype}: only real numbers can be drawn')
+        raise ValueError(
+            f'input "{spec.name}" takes {spec.dtype}, but random samples are real numbers'
+        )
     if spec.dtype == "bool":
         return rng.random(shape) < 0.5
     dtype = numpy_dtype(spec.dtype)

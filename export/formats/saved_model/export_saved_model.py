@@ -227,15 +227,18 @@ def require_replaceable(target: pathlib.Path, version: int | None) -> None:
 def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
     folder = require_literal(pathlib.Path(path))
     if folder.suffix in {".keras", ".h5", ".pb", ".tflite"}:
-        raise ValueError(f"a SavedModel is a folder; received the file name {folder}")
+        raise ValueError(
+            f"a SavedModel is a folder; received the file name {folder}. Give a path without "
+            f"{folder.suffix}"
+        )
     if version is None:
         return folder
     if isinstance(version, bool) or not isinstance(version, numbers.Integral) or version < 1:
         raise ValueError(f"version must be an integer of at least 1; received {version!r}")
     if version > LAST_VERSION:
         raise ValueError(
-            f"version must be at most {LAST_VERSION}, because TensorFlow Serving reads 64 bits; "
-            f"received {version}"
+            f"version must be at most {LAST_VERSION}, because TensorFlow Serving reads it as a "
+            f"64-bit integer; received {version}"
         )
     if (folder / "saved_model.pb").exists():
         raise FileExistsError(

@@ -127,7 +127,8 @@ def _trace_signature(
     except Exception as error:
         raise ValueError(
             f'the signature "{name}" fails: {type(error).__name__}: {one_line(error)}. The '
-            f"exporter calls it with one dict of tensors, by the input names {', '.join(specs)}"
+            f"exporter calls the function with one dict of tensors, by the input names "
+            f"{', '.join(specs)}"
         ) from error
     outputs = graph.structured_outputs
     if not (isinstance(outputs, Mapping) and all(map(tf.is_tensor, outputs.values()))):

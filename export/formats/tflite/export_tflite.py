@@ -208,14 +208,14 @@ def _has_loop(model: keras.Model) -> bool:
 def _refuse_combination(signature: str | None, quantize: str | None, step: bool | None) -> None:
     if signature == STEP and step is not None:
         raise ValueError(
-            f'signature="step" excludes step=; received step={step}. Leave step out: such a file '
-            "has the step signature only"
+            f'signature="step" writes the step signature only, so it takes no step=; received '
+            f"step={step}. Leave step out"
         )
     if step and quantize in INTEGERS:
         raise ValueError(
-            f'quantize="{quantize}" excludes step=True: the scales come from samples of whole '
-            "sequences, which have no states. Write a second file with the step signature only: "
-            'signature="step"'
+            f'quantize="{quantize}" and step=True do not go together: the scales come from samples '
+            "of whole sequences, which have no states. Write a second file with the step signature "
+            'only: signature="step"'
         )
 
 

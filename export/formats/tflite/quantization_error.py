@@ -43,9 +43,10 @@ def log_float32(model: keras.Model, operations: Iterable[tuple[str, str]]) -> No
         kinds.setdefault(name_layers(model, [tensor]), set()).add(kind)
     for layer, found in kinds.items():
         logger.info(
-            "%s computes %s in float32, because LiteRT cannot compute it in integers. If the file "
-            "must compute in integers only, write the layer with sums, products, means, maxima, "
-            "rsqrt, exp, log, tanh, sigmoid, relu, gelu and softmax, or use a layer of keras_norm",
+            "%s computes %s in float32, because LiteRT cannot compute them in integers. If the "
+            "file must compute in integers only, write the layer with sums, products, means, "
+            "maxima, rsqrt, exp, log, tanh, sigmoid, relu, gelu and softmax, or use a layer of "
+            "keras_norm",
             layer,
             ", ".join(sorted(found)),
         )

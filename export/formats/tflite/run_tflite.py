@@ -27,7 +27,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     signatures = sorted(interpreter.get_signature_list())
     if not signatures:
         raise ValueError(
-            "the file has no signature, so its inputs have no names; export it with a signature"
+            "the file has no signature, so its inputs have no names; export the model with a "
+            "signature"
         )
     key = options["signature"]
     if key not in signatures:

@@ -134,7 +134,9 @@ def read_signature(
 def _key(signature: Json) -> str:
     """Return the name of a signature, or raise ValueError if the signature has no name."""
     if signature.signatureKey is None:
-        raise ValueError("a signature has no name, so no program can call it; export it again")
+        raise ValueError(
+            "a signature has no name, so no program can call it; export the model again"
+        )
     return str(signature.signatureKey.decode())
 
 

@@ -89,7 +89,7 @@ def write_c_header(
             )
     prefix = unique([target.stem])[0]
     lines = [
-        f"// {source.name} for TensorFlow Lite Micro, by keras_norm.export.write_c_header.",
+        f"// {source.name} for TensorFlow Lite Micro, written by keras_norm.export.write_c_header.",
         "#pragma once",
         "#include <math.h>",
         "#include <stdint.h>",

@@ -93,7 +93,7 @@ REFUSED = {
     "half time": (
         TIME,
         after(keras.layers.Conv1D(3, 2, strides=2)),
-        "no input has as many timesteps, along axis 1, as",
+        "no input has the number of timesteps of a recurrent",
     ),
 }
 
