@@ -1,4 +1,4 @@
-"""Judge the recorded outputs of the subjects of a check, and make their results and notes."""
+"""Compare the outputs of each exported file with the Keras model, and make the check's results."""
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ from keras_norm.export.results.output_comparison import (
 def make_result(
     subject: Subject, judge: Judge, measured: DataMeasurements, properties: Sequence[PropertyResult]
 ) -> ArtifactResult:
-    """Judge the outputs of an artifact in one runner.
+    """Return the result of a check for one exported file in one runtime, or for the Keras model.
 
     The outputs of the Keras model are not tested, because they are the reference. `check` adds
     the first layer that differs later.
@@ -43,7 +43,7 @@ def make_result(
     outputs: tuple[OutputResult, ...] = ()
     if not subject.is_keras_model:
         metrics = subject.on_data.metrics if subject.cost else ()
-        # Without a runner the artifact did not open, or did not run all data.
+        # `runner` is None if the file did not open, or raised an error on the data.
         if subject.runner is not None:
             outputs = _compare_outputs(subject, judge, measured)
     return ArtifactResult(
@@ -65,15 +65,16 @@ def make_result(
 def _compare_outputs(
     subject: Subject, judge: Judge, measured: DataMeasurements
 ) -> tuple[OutputResult, ...]:
-    """Compare each output with the Keras model: for each test input, and for all samples.
+    """Compare each output of a file with the Keras model: on each test input, and on all data.
 
     For an 8-bit file, all test inputs with one number of timesteps are judged together. Test
     inputs with masked timesteps and test inputs without masked timesteps are separate groups.
     """
     on_data, precision = subject.on_data, subject.source.precision
     tolerance, whole = judge.expected.tolerance(precision), f"all {measured.samples} samples"
-    # (name of the test inputs, their group, a measurement) and (name, a comparison), by output.
+    # By output: (name of the test inputs, the group that is judged together, the differences).
     found: dict[str, list[tuple[str, Hashable, Measurement]]] = {}
+    # By output: (name of test inputs with an extreme sample, such as zeros, comparison).
     on_edges: dict[str, list[tuple[str, OutputComparison]]] = {}
     profiles = dict(on_data.profiles)
     for case, actual in zip(judge.expected.all_cases, subject.outputs, strict=False):
@@ -102,7 +103,7 @@ def _compare_outputs(
 def _error_statistics(
     on_data: ArtifactMeasurements, measured: DataMeasurements
 ) -> dict[str, ErrorStatistics]:
-    """Return the error of each output over all data, and the predictions that changed."""
+    """Return the error and the number of changed predictions of each output, over all data."""
     deviations = standard_deviations(measured.spreads)
     counts = {
         name: (changes.result().predictions, changes.result().changed)
@@ -123,7 +124,7 @@ def _error_statistics(
 def find_notes(
     expected: Expected, measured: DataMeasurements, results: Iterable[ArtifactResult]
 ) -> Iterator[str]:
-    """Yield notes on differences by rounding, and on outputs in which an error may be missed.
+    """Yield notes on differences that rounding explains, and on outputs that may hide an error.
 
     Args:
         expected: the expected outputs of the Keras model.
@@ -148,7 +149,7 @@ def find_notes(
 
 
 def _find_small_units(expected: Expected) -> Iterator[str]:
-    """Yield a note for each output with a unit (last axis) that varies less than the tolerance.
+    """Yield a note for each output with a unit (last axis) that varies by less than its tolerance.
 
     An error of such a unit passes. A much larger unit in the output sets the tolerance: for
     example, a price beside a rate. The tolerance is the tolerance for float32, or for the Keras
@@ -157,7 +158,7 @@ def _find_small_units(expected: Expected) -> Iterator[str]:
     allowed = expected.tolerance("float32").atol
     for name, first in expected.cases[0].outputs.items():
         outputs = [case.outputs[name] for case in expected.cases]
-        # If the last axis has the length of the sequence, it is a time axis and has no units.
+        # A last axis whose size differs between test inputs is a time axis, and has no units.
         one_width = len({output.shape[-1:] for output in outputs}) == 1
         if kind_of(first) != "float" or first.ndim < 2 or not one_width:
             continue

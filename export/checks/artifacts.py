@@ -1,4 +1,4 @@
-"""Find the runners for the exported files that a check compares."""
+"""Find the runtimes that can run each exported file of a check."""
 
 import collections
 import contextlib
@@ -29,7 +29,7 @@ WANTED = (
 
 
 class SingleStepRunner(Runner):
-    """Run whole sequences through a single-step file, one timestep at a time.
+    """Run whole sequences through an exported file that computes one timestep in each call.
 
     Args:
         model: the Keras model; it defines which inputs are sequences and which are states.
@@ -60,7 +60,7 @@ class SingleStepRunner(Runner):
         return self._step.over_time(self.step_runner, inputs)
 
     def ops(self) -> dict[str, list[str]]:
-        """Return the operations of the file."""
+        """Return the operations in the file, each with the names of its nodes."""
         return self.step_runner.ops()
 
     def variable_digests(self) -> dict[str, str]:
@@ -68,11 +68,11 @@ class SingleStepRunner(Runner):
         return self.step_runner.variable_digests()
 
     def seconds(self) -> float | None:
-        """Return the average duration of a timestep in seconds."""
+        """Return the average time in seconds that the file needs for one timestep."""
         return self.step_runner.seconds()
 
     def close(self) -> None:
-        """Close the runner of the step signature."""
+        """Close the runner of the file that computes one timestep in each call."""
         self.step_runner.close()
 
 
@@ -103,7 +103,7 @@ class FunctionRunner(Runner):
 def sources(
     artifacts: Sequence[Artifact] | Artifact, model: keras.Model | None = None
 ) -> tuple[Source, ...]:
-    """Pair each artifact with every runtime that can run it; return a `Source` for each pair.
+    """Return a `Source` for each pair of an exported file and a runtime that can run this file.
 
     SavedModels run in TensorFlow and through the TensorFlow C API, TFLite files in LiteRT, ONNX
     files in ONNX Runtime. If OpenVINO is installed, SavedModels and TFLite files run in it too. If
@@ -165,7 +165,7 @@ def _open_step(model: keras.Model, source: Source, worker: WorkerProcess | None)
 
 
 def _short_name(path: pathlib.Path) -> str:
-    """Return an artifact's short name: "model.tflite", or "digits/1" for version 1 in a folder."""
+    """Return a file's short name: "model.tflite", or "digits/1" for version 1 in "digits"."""
     return "/".join(path.parts[-2:]) if path.name.isdecimal() else path.name
 
 

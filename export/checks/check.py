@@ -143,15 +143,15 @@ def check(
     samples, first = parts.first()
     if samples.count < 2:
         raise ValueError(
-            "The check needs at least 2 samples of equal length at the beginning of the data, to "
-            "run a row with other rows in its batch. Received 1."
+            "The check needs at least 2 samples of equal length at the beginning of the data: it "
+            "compares a sample alone with the same sample in a batch. Received 1."
         )
     found = sources(artifacts, model)
     with restored_variables(model), Progress("check", len(found) + 4) as progress:
         progress.step("running the Keras model")
         plan = Plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
-            # Run one batch, to raise ValueError for wrong labels before the comparison.
+            # Run one batch: wrong labels then raise ValueError before the comparison starts.
             next(run_batches(first, plan.run, plan.expected.batch))
         with open_subjects(found, plan) as subjects:
             progress.step("comparing the outputs")
@@ -203,7 +203,7 @@ def _require_number(name: str, value: float | None) -> None:
 def expected_on_data(
     expected: Expected, measured: DataMeasurements, rtol: float | None, atol: float | None
 ) -> Expected:
-    """Add the user's tolerance to the expected outputs, and the sizes that all data have.
+    """Return `expected` with the user's rtol and atol, and with the largest outputs on all data.
 
     Raises ValueError if `atol` is so large that an output of zeros would pass.
     """
@@ -227,13 +227,13 @@ def expected_on_data(
 
 
 def _test(subject: Subject, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
-    """Test the properties of the Keras model or an artifact, and return its result."""
+    """Test the properties of the Keras model or a file, such as row independence."""
     tolerance = judge.expected.tolerance(subject.source.precision)
     return make_result(subject, judge, measured, check_properties(subject, tolerance))
 
 
 def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
-    """Test the properties of the Keras model, and return the result."""
+    """Test the Keras model itself, for example its row independence, and return the result."""
     outputs = tuple(case.outputs for case in plan.expected.all_cases)
     precision = plan.expected.precision
     subject = Subject(
@@ -256,7 +256,7 @@ def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> 
 def _replace_optional_errors(
     checked: Sequence[tuple[Source, ArtifactResult]],
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """Turn errors of optional runtimes, such as OpenVINO, into notes, which are not failures.
+    """Turn an error of an optional runtime, such as OpenVINO, into a note: it is not a failure.
 
     Returns:
         (results to report, notes with the errors). Results without outputs and properties are left

@@ -122,7 +122,9 @@ def compare_versions(
 def _open_versions(
     versions: Sequence[keras.Model | Artifact], stack: contextlib.ExitStack
 ) -> list[tuple[str, Runner]]:
-    """Open all versions; a single-step file runs whole sequences, one timestep at a time.
+    """Open all versions of a model, and return their (name, runner) pairs.
+
+    A single-step file runs whole sequences, one timestep at a time.
 
     Raises:
         ValueError: there is a single-step file, and no version is a Keras model. Only the model
@@ -134,8 +136,8 @@ def _open_versions(
         if run.signatures() == [STEP]:
             if not models:
                 raise ValueError(
-                    f"{name} runs one timestep in a call, and only the Keras model distinguishes "
-                    "its sequences and its states. Give the Keras model as the old version."
+                    f"{name} runs one timestep in a call. Only the Keras model knows which inputs "
+                    "are sequences and which are states. Give the Keras model as the old version."
                 )
             found[k] = name, SingleStepRunner(models[0], run)
     return found
@@ -167,7 +169,7 @@ def _is_keras_path(version: keras.Model | Artifact) -> TypeGuard[str | os.PathLi
 
 
 def _run_version(name: str, run: Runner, batch: Batch) -> Arrays:
-    """Run a new version and return its outputs by the output names of the old version.
+    """Run a new version on a batch, and return its outputs by the old version's output names.
 
     A version with a single input or output may use another name for it.
 

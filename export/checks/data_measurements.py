@@ -1,4 +1,4 @@
-"""Measure the Keras model and the artifacts on all samples of the data, batch after batch."""
+"""Measure the outputs of the Keras model and of exported files on all data, batch by batch."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from keras_norm.typing import Array, Arrays
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """One batch of the data, with its expected outputs: the outputs of the reference model.
+    """One batch of the data, with the outputs of the Keras model or of a model's old version.
 
     The reference model is the Keras model in a check, and the old version in a comparison of
     versions.
@@ -38,12 +38,12 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """Number of samples in the batch, without the rows that pad it to the static batch size."""
+        """Number of samples in the batch, without rows that only fill up a static batch size."""
         return int(self.rows.stop - self.rows.start)
 
     @property
     def row_outputs(self) -> Arrays:
-        """The reference model's outputs that have one row for each row of the batch."""
+        """The expected outputs whose first axis is the batch, by output name."""
         size = len(self.case.rows)
         return {n: y for n, y in self.case.outputs.items() if np.shape(y)[:1] == (size,)}
 
@@ -53,12 +53,12 @@ class Batch:
         return {name: y[self.rows] for name, y in self.part_labels.items()}
 
     def cut(self, outputs: Arrays) -> Arrays:
-        """Remove from outputs the rows that pad the batch to the static batch size."""
+        """Remove the rows of outputs that only fill up the model's static batch size."""
         return {name: y[: self.count] for name, y in outputs.items()}
 
 
 def run_batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
-    """Run the reference model on a part of the data, and yield each batch with its outputs.
+    """Run a model on a part of the data, and yield each batch with the model's outputs.
 
     `size` is the largest batch size. Raises ValueError if the labels do not fit the outputs.
     """
@@ -73,7 +73,7 @@ def run_batches(part: Part, run: Run, size: int) -> Iterator[Batch]:
 
 @dataclasses.dataclass
 class ArtifactMeasurements:
-    """Differences of one exported file from the Keras model, on all samples of the data.
+    """Differences between the outputs of one exported file and the Keras model, on all data.
 
     Attributes:
         outputs: differences between each output and the output of the Keras model, by name.
@@ -91,12 +91,19 @@ class ArtifactMeasurements:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics of the outputs with labels."""
+        """The metric, such as the accuracy, of each output that has labels."""
         found = (changes.result().metrics for changes in self.changes.values())
         return tuple(pair[1] for pair in found if pair is not None)
 
     def add(self, batch: Batch, actual: Arrays, rtol: float, source: str) -> None:
-        """Measure the outputs of the file for one batch; `source` is as for `Part`."""
+        """Add the differences between the file's outputs and the Keras model's for one batch.
+
+        Args:
+            batch: the batch, with the outputs of the Keras model.
+            actual: the outputs of the file.
+            rtol: relative tolerance.
+            source: name of the data file, as for `Part`.
+        """
         measurements = measure(batch.case.outputs, actual, rtol, batch.case.rows, source)
         for new in measurements:
             old = self.outputs.get(new.output)
@@ -113,7 +120,7 @@ class ArtifactMeasurements:
 
 @dataclasses.dataclass
 class DataMeasurements:
-    """Measurements of the Keras model on all samples of the data.
+    """Facts about the Keras model's outputs on all data: largest values, NaN, predictions.
 
     Attributes:
         samples: number of samples.
@@ -136,7 +143,7 @@ class DataMeasurements:
     keras: ArtifactMeasurements = dataclasses.field(default_factory=ArtifactMeasurements)
 
     def add(self, batch: Batch, timesteps: int) -> None:
-        """Measure the outputs of the Keras model for one batch of a number of timesteps."""
+        """Add the outputs of the Keras model for one batch, which ran `timesteps` timesteps."""
         own = batch.cut(batch.row_outputs)
         self.samples += batch.count
         self.timesteps = max(self.timesteps, timesteps)
@@ -159,7 +166,7 @@ def add_changes(
     rows: Sequence[int] = (),
     source: str = "",
 ) -> None:
-    """Compare the predictions of a batch with the predictions of the reference model.
+    """Count the predictions in a batch that differ from the Keras model's or old version's.
 
     The function adds to `changes`, by output name. It ignores the names in `outputs` that are not
     in `batch.row_outputs`. `rows` and `source` are as for `PredictionChanges.add`.

@@ -19,11 +19,10 @@ from keras_norm_verify.files import require_arrays
 from keras_norm_verify.printable import printable
 
 # Maximum number of samples in a part of the data. A part fits in memory, and training mode runs a
-# part as one batch. For a batch of 1,024 rows, the standard error of the mean is 0.03 standard
-# deviations.
+# part as one batch. The mean of 1,024 samples has a standard error of 0.03 standard deviations.
 PART = 1024
-# Minimum number of samples, from the beginning of the data, that the test inputs are made of. There
-# are fewer samples if the data end earlier, or if the shape of the samples changes.
+# The test inputs are made from at least this number of samples at the beginning of the data, or
+# from fewer if the data end earlier or if the shape of the samples changes.
 FIRST = 32
 
 # The user's data or labels: arrays, files, a `tf.data.Dataset` or a `keras.utils.PyDataset`; see
@@ -119,7 +118,7 @@ class Data:
                 yield part
 
     def first(self) -> tuple[Samples, Part]:
-        """Return the samples to make test inputs of, and the first part of the data.
+        """Return the first samples, from which test inputs are made, and the first part.
 
         The samples come from the first parts of the data. There are at least `FIRST` samples,
         unless the data end or the shape changes.
@@ -138,7 +137,7 @@ class Data:
         return samples, first
 
     def _read(self) -> Iterator[tuple[str, DataLike, DataLike]]:
-        """Yield (source, inputs, labels) of each file or batch, or of all arrays."""
+        """Yield (name of the file or "", inputs, labels) of each file, each batch or all arrays."""
         if self.files is not None:
             names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
@@ -169,7 +168,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays | Array:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else dict(loaded)
-    # A damaged file may raise any error: a wrong header, for example, requires too much memory.
+    # Catch every error: a damaged file may raise any error, such as MemoryError for a wrong header.
     except Exception as error:
         reason = printable(str(error), 200)
         if "Object arrays" in reason:
@@ -178,7 +177,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays | Array:
 
 
 def _is_texts(specs: Mapping[str, TensorSpec], data: DataLike) -> bool:
-    """Return whether a list of str has the texts of a model's only input, and not paths of files.
+    """Return whether data are a list of texts for a model's only input, not a list of file paths.
 
     A list whose elements all end with .npz or .npy has paths.
     """
@@ -226,7 +225,10 @@ def _split(samples: Samples, labels: Labels | None, source: str) -> Iterator[Par
 
 def _require_names(what: str, have_no_names: bool) -> None:
     if have_no_names:
-        raise ValueError(f"The {what} of a file have no order. Give a dict of arrays by name.")
+        raise ValueError(
+            f"The {what} of an exported file have no order, so a list does not fit. "
+            "Give a dict of arrays by name."
+        )
 
 
 def _read_labels(labels: DataLike, count: int) -> Labels | None:

@@ -1,4 +1,4 @@
-"""The Keras model of a check, with its data, its expected outputs and sequences to stream."""
+"""The Keras model that a check tests, with its data, test inputs and expected outputs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,14 +13,16 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# Number of sequences that run through the step signature, and their maximum number of timesteps.
+# A signature that computes one timestep is tested on this number of sequences, of at most this
+# number of timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
-# A check runs a single-step file for about this number of timesteps, summed over all sequences.
+# A file that computes only one timestep in each call is tested for about this number of timesteps,
+# summed over all sequences.
 TIMESTEPS = 10_000
 
 
 class Stream(NamedTuple):
-    """Test sequences for the step signature, to run one timestep at a time.
+    """Test sequences that a file runs one timestep at a time, with the expected outputs.
 
     Attributes:
         step: the single-step model.
@@ -36,7 +38,7 @@ class Stream(NamedTuple):
 
 
 class Plan:
-    """The Keras model of a check, with its data, its expected outputs and sequences to stream.
+    """The Keras model that a check tests, with its data, test inputs and expected outputs.
 
     Args:
         model: a functional or Sequential model.
@@ -67,7 +69,7 @@ class Plan:
         self._streams: dict[bool, Stream] = {}
 
     def stream(self, one_by_one: bool) -> Stream:
-        """Return sequences for a step signature, made at the first call.
+        """Return test sequences to run one timestep at a time; later calls return the same ones.
 
         Args:
             one_by_one: whether every timestep is compared, for a single-step file. The samples are

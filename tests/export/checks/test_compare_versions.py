@@ -197,8 +197,8 @@ def test_nan_in_a_new_version_is_reported(old):
 @pytest.mark.parametrize(
     ("data", "labels", "message"),
     [
-        ([X[:, 0], X[:, 1]], None, "The inputs of a file have no order"),
-        ({"a": X[:, 0], "b": X[:, 1]}, (LABELS,) * 3, "The outputs of a file have no order"),
+        ([X[:, 0], X[:, 1]], None, "inputs of an exported file have no order"),
+        ({"a": X[:, 0], "b": X[:, 1]}, (LABELS,) * 3, "outputs of an exported file have no order"),
     ],
 )
 def test_data_of_a_file_must_be_given_by_name(data, labels, message):
@@ -224,5 +224,5 @@ def test_a_single_step_file_runs_whole_sequences_if_a_version_is_a_keras_model(s
     assert name.endswith("step.tflite")
     assert max(output.largest for output in outputs) < 1e-5
     assert [output.values for output in outputs] == [50 * 4 * 4, 50 * 4 * 2]
-    with pytest.raises(ValueError, match=r"step.tflite runs one timestep in a call, .* Give the"):
+    with pytest.raises(ValueError, match=r"step.tflite runs one timestep in a call\. .* Give the"):
         compare_versions(path, path, X)
