@@ -1,4 +1,4 @@
-"""Explain wrong outputs of a file: by rounding, or by the first layer with a wrong output."""
+"""Find why an exported file has wrong outputs: rounding, or the first layer that differs."""
 
 import dataclasses
 import functools
@@ -32,7 +32,7 @@ from keras_norm.typing import Array, Arrays
 def explain_differences(
     results: Sequence[ArtifactResult], judge: Judge, worst_batches: Mapping[str, Case | None]
 ) -> tuple[ArtifactResult, ...]:
-    """Explain each file's wrong outputs: by rounding, or by the first layer with a wrong output.
+    """Find why each exported file has wrong outputs: rounding, or the first layer that differs.
 
     The smallest test input with a wrong output is explained; the worst batch of the data only if
     all test inputs are right. If a file fails in two runtimes, both have one explanation.
@@ -104,7 +104,7 @@ def find_first_difference(
 
 
 def _wrong_outputs(result: ArtifactResult) -> dict[str, list[OutputComparison]]:
-    """Return the failed comparisons by test input, where the difference of an output is known."""
+    """Return the failed comparisons by test input; leave out test inputs without any difference."""
     failed: dict[str, list[OutputComparison]] = {}
     for name, comparison in result.comparisons:
         if not comparison:
@@ -150,7 +150,7 @@ def _search_file(
 
 
 class _Tensors:
-    """All tensors that a file computes outside loops, to search for a layer's output."""
+    """The values of all tensors that an exported file computes, except tensors inside loops."""
 
     def __init__(self, known: Format, path: pathlib.Path, inputs: Arrays, share: float) -> None:
         request = {"path": str(path), "signature": SERVING_DEFAULT, "every_tensor": True}
@@ -162,7 +162,7 @@ class _Tensors:
         self.share = share
 
     def find(self, output: Array) -> set[int]:
-        """Return the indices of the tensors that equal a layer's output; shapes may differ."""
+        """Return the indices of the tensors with the values of a layer's output, in any shape."""
         wanted = to_float64(output).ravel()
         allowed = self.share * (largest([wanted]) + np.abs(wanted))
         return {
@@ -172,7 +172,7 @@ class _Tensors:
         }
 
     def contain(self, outputs: Sequence[Array], fresh: "_Tensors | None") -> bool | None:
-        """Return whether the tensors equal all outputs of a layer, or None if this is not known.
+        """Return whether the file computes all outputs of a layer; None if this is not known.
 
         `fresh` has the tensors of a new export whose outputs are right. It shows at which indices
         an output must be, if both files have equally many tensors.
@@ -188,7 +188,7 @@ class _Tensors:
 
 
 def _layers_with_other_weights(model: keras.Model, arrays: Sequence[Array]) -> list[str]:
-    """Return the paths of the innermost layers with a weight that the exported file does not store.
+    """Return the paths of the layers that own a weight whose values the exported file lacks.
 
     Only weights that inference reads are compared. Other weights, such as counts of updates, need
     not be stored.

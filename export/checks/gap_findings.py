@@ -1,7 +1,7 @@
-"""Decide whether the train/inference gap needs advice, or only a line that explains it.
+"""Decide whether a difference between training mode and inference mode needs advice.
 
-The gap needs advice if inference mode is measurably worse than training mode, and the user can
-change that:
+The difference (train/inference gap) needs advice if inference mode is measurably worse than
+training mode, and the user can change that:
 
 - With integer or float labels for every output, the metric decides. If no metric is worse in
   inference mode, the gap needs no advice, whatever the statistics are.
@@ -26,15 +26,15 @@ from keras_norm.export.results.check_result import (
 )
 from keras_norm.export.results.output_comparison import largest_known
 
-# A metric is worse in inference mode if it differs by more than this limit from training mode. The
-# limit is a difference of two accuracies, or a difference of two mean squared errors divided by the
-# error in training mode.
+# A metric needs advice if inference mode is worse than training mode by more than this limit: an
+# accuracy that is 0.01 lower, or a mean squared error that is 1% higher.
 NOTABLE_METRIC = 0.01
-# Moving statistics that differ from the data need advice if the weight of their initial value is
+# BatchNorm statistics that differ from the data need advice if the weight of their initial value is
 # above INITIAL_SHARE, or if they average fewer than FEW batches.
 INITIAL_SHARE = 0.1
 FEW = 10
-# With fewer samples the standard error of the mean is above 0.1 standard deviations.
+# With fewer samples than this, the report asks for more data: the standard error of the mean is
+# above 0.1 standard deviations.
 FEW_SAMPLES = 100
 
 FROZEN = "the layer is frozen, so training mode uses its moving statistics too"
@@ -44,7 +44,7 @@ RECALIBRATE = "Call recalibrate(model, training_data), and check again."
 def advise_on_gap(
     gap: TrainInferenceGap, length: int | None, rounding: float
 ) -> tuple[Finding, ...]:
-    """Return advice on a train/inference gap; an empty tuple if it needs none.
+    """Return advice on a difference between training and inference mode; () if none is needed.
 
     Args:
         gap: the measured gap; its verdict and its reason are not read.
@@ -62,7 +62,7 @@ def advise_on_gap(
 def describe_gap(
     gap: TrainInferenceGap, advice: tuple[Finding, ...], samples: int
 ) -> tuple[str, str]:
-    """Return the verdict on a train/inference gap, and the reason for it in one line.
+    """Return "ok", "large" or "not measured" for a train/inference gap, and the reason.
 
     Args:
         gap: the measured gap; its verdict and its reason are not read.
@@ -89,10 +89,13 @@ def describe_gap(
     if _labels_decide(gap):
         return "ok", "; ".join(map(_describe_metric, gap.metrics)) + differs
     if not gap.layers:
-        return "ok", "the model has no batch normalization, and both modes give equal outputs"
+        return "ok", (
+            "the model has no batch normalization, and training and inference mode give equal "
+            "outputs"
+        )
     unmeasured = [n for n in gap.layers if n.distance is None and n.note != FROZEN]
     if unmeasured:
-        note = unmeasured[0].note or "the data have no timestep whose statistics training updated"
+        note = unmeasured[0].note or "no unmasked values of the data reached this layer"
         return "not measured", f"{unmeasured[0].path}: {note}"
     far = max(gap.layers, key=lambda layer: layer.distance or 0.0)
     if far.distance is None:
@@ -107,7 +110,7 @@ def describe_gap(
 
 
 def _labels_decide(gap: TrainInferenceGap) -> bool:
-    """Return whether every output has a metric in both modes."""
+    """Return whether labels give every output a metric in training and in inference mode."""
     labeled = {metric.output for metric in gap.metrics}
     return bool(labeled) and all(output.output in labeled for output in gap.outputs)
 
@@ -129,7 +132,7 @@ def _describe_metric(metric: MetricGap) -> str:
 
 
 def _find_other_layers(gap: TrainInferenceGap, rounding: float) -> Iterator[Finding]:
-    """Yield a finding on the output that differs most, although no layer uses batch statistics."""
+    """Yield advice if training mode changes the outputs of a model without BatchNorm."""
     limits = ((output, rounding * max(output.scale, 1.0)) for output in gap.outputs)
     differ = [output for output, limit in limits if limit < output.worst < math.inf]
     if differ and not gap.layers:
@@ -144,7 +147,7 @@ def _find_other_layers(gap: TrainInferenceGap, rounding: float) -> Iterator[Find
 
 
 def _find_in_statistics(gap: TrainInferenceGap, length: int | None) -> Iterator[Finding]:
-    """Yield a finding for each problem of the moving statistics, such as too few updates.
+    """Yield advice on each problem of BatchNorm's moving statistics, such as too few updates.
 
     The finding names the first layer with the problem, and the number of further layers. A frozen
     layer has no problem, because both modes use its moving statistics.
@@ -159,7 +162,7 @@ def _find_in_statistics(gap: TrainInferenceGap, length: int | None) -> Iterator[
 
 
 def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str, str]]:
-    """Yield each problem of a layer's moving statistics, with the advice on it."""
+    """Yield a (problem, advice) pair for each problem of a BatchNorm's moving statistics."""
     fewest = min((n for n in layer.updates or () if n), default=0)
     differs = layer.distance is not None and layer.distance > NOTABLE
     if layer.trained_rows == 0:
@@ -204,7 +207,7 @@ def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str,
 
 
 def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
-    """Return a finding on a gap above `max_gap` whose cause is not known."""
+    """Return advice on a train/inference gap that is above `max_gap` for an unknown reason."""
     advice = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
     if gap.worst is None:
         advice = "Correct the cause that the message names, or give no max_gap."

@@ -64,7 +64,7 @@ class Subject:
 
     @property
     def is_keras_model(self) -> bool:
-        """Whether the subject is the Keras model, and not an artifact."""
+        """Whether this object holds the Keras model, and not an exported file."""
         return self.data is not None
 
     @property
@@ -79,7 +79,10 @@ class Subject:
         return self.runner
 
     def run_batch(self, batch: Batch, source: str, rtol: float | None) -> None:
-        """Run one batch of the data, and measure the outputs, unless an error occurred before."""
+        """Run one batch of the data, and measure how the outputs differ from the Keras model's.
+
+        After an error the artifact runs no further batch.
+        """
         if self.runner is None:
             return
         try:
@@ -96,9 +99,9 @@ class Subject:
         self.on_data.add(batch, actual, rtol, source)
 
     def record(self) -> None:
-        """Run the other test inputs, store the outputs, and measure size, latency and operations.
+        """Run the test inputs that did not run yet, and measure size, latency and operations.
 
-        An error of the runner is stored in `error`.
+        The outputs are stored in `outputs`, and an error of the runner in `error`.
         """
         if self.runner is None:
             return
@@ -145,12 +148,12 @@ def run_all_data(
     gap: GapMeter,
     rtol: float | None,
 ) -> DataMeasurements:
-    """Run all data, one part at a time, and return the measurements of the Keras model.
+    """Run the Keras model and all exported files on all data, and measure their outputs.
 
-    `Subject.on_data` of the artifacts gets their measurements. Inference mode runs in batches of at
-    most `plan.expected.batch` samples. Training mode, for the train/inference gap, runs a whole
-    part as one batch, or in batches of the static batch size. `rtol` is the relative tolerance;
-    None for the tolerance of the values' precision.
+    The result has the measurements of the Keras model; `Subject.on_data` gets the measurements of
+    an artifact. Inference mode runs in batches of at most `plan.expected.batch` samples. Training
+    mode, for the train/inference gap, runs a whole part as one batch, or in batches of the static
+    batch size. `rtol` is the relative tolerance; None for the tolerance of the values' precision.
     """
     measured, count_timesteps = DataMeasurements(), timestep_counter(plan.model)
     for part in parts:
@@ -166,7 +169,7 @@ def run_all_data(
 
 
 def measure_cost(run: Runner, samples: Samples, batch: int) -> Cost:
-    """Measure a runner's size and operations, and time some calls.
+    """Measure the size, the operations and the latency of a file, or of the Keras model.
 
     Args:
         run: the runner.
@@ -174,8 +177,8 @@ def measure_cost(run: Runner, samples: Samples, batch: int) -> Cost:
         batch: the largest batch size to time.
     """
     sizes = sorted({samples.batch or 1, batch})
-    # A single-step file with a static batch size runs no other batch size. If the batch size is
-    # dynamic, `run.batch` is 1.
+    # A file that runs one timestep in each call is timed at its static batch size, or at batch
+    # size 1 if the batch size is dynamic.
     if isinstance(run, SingleStepRunner):
         sizes = [run.batch]
     ops = sorted(((op, len(nodes)) for op, nodes in run.ops().items()), key=lambda x: (-x[1], x[0]))

@@ -28,9 +28,10 @@ from keras_norm.typing import Array, Arrays
 
 
 class GapMeter:
-    """Run batches in training and inference mode on a clone of the model, with dropout off.
+    """Measure how the outputs in training mode, with dropout off, differ from inference mode.
 
-    The model itself does not change. Every batch runs in training mode on its own, as in training.
+    The batches run on a clone, so the model itself does not change. Every batch runs in training
+    mode on its own, as in training.
     The gap of an output is the largest difference, and the mean difference, over all elements of
     all batches. A batch with fewer than half the rows of the largest batch is left out: its
     statistics are too noisy. The moving statistics are compared with the statistics of all data,
@@ -49,8 +50,9 @@ class GapMeter:
     def __init__(self, model: keras.Model) -> None:
         self.model = model
         self._error: str | None = None
-        # (largest difference, largest output in inference mode) and (sum of differences, number of
-        # elements), by output and number of rows in the batch.
+        # Keys: (output, number of rows in the batch). Values of `_largest`: (largest difference,
+        # largest output in inference mode). Values of `_sums`: (sum of the differences, number of
+        # elements).
         self._largest: dict[tuple[str, int], Array] = {}
         self._sums: dict[tuple[str, int], Array] = {}
         self._metrics: dict[str, PredictionChanges] = {}
@@ -58,7 +60,7 @@ class GapMeter:
             self._clone = clone_for_statistics(model)
             norms, variables = batch_norms(self._clone), self._clone.non_trainable_variables
             self._statistics = [StatisticsAccumulator(norm) for _, norm in norms]
-            # The moving statistics and the other variables that training mode changes.
+            # (variable, value) pairs of variables that training mode changes, such as moving means.
             self._state = [(v, ops.convert_to_numpy(v)) for v in variables]
         # Catch every error, because a layer's code may raise any error when the model is cloned.
         # The check then goes on with the exported files.
@@ -109,7 +111,7 @@ class GapMeter:
     def judge(
         self, samples: int, length: int | None = None, max_gap: float | None = None
     ) -> tuple[TrainInferenceGap, tuple[Finding, ...]]:
-        """Compute and judge the train/inference gap from the measurements on all data.
+        """Return the difference between training and inference mode on all data, and advice.
 
         Args:
             samples: number of samples in the data.
@@ -148,7 +150,7 @@ class GapMeter:
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
-    """Return a layer's moving mean, moving variance, and a boolean mask of the rows with updates.
+    """Return a BatchNorm's moving mean and variance, and which of their rows training updated.
 
     The shapes are (rows, features), (rows, features) and (rows,). Per-timestep statistics have one
     row for each timestep.
@@ -195,7 +197,7 @@ def _layer_statistics(
 
 
 def _count_updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float | None]:
-    """Return how often moving statistics were updated, and the weight of their initial value.
+    """Return how often a BatchNorm was updated, and the weight that initial values still have.
 
     Each row of the statistics (each timestep) has its own number of updates. The weight is the
     largest weight of the initial value in any row.

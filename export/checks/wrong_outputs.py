@@ -15,7 +15,7 @@ VALUES_ADVICE = "Export the model again: the outputs are not the outputs of this
 
 
 def advise_on_outputs(result: ArtifactResult, is_explained: bool) -> Iterator[Finding]:
-    """Yield the cause of an error and the cause of wrong outputs, with advice.
+    """Yield advice on an exported file that could not run, or that has wrong outputs.
 
     Args:
         result: the result of an artifact; the result of the Keras model has no outputs.
@@ -31,7 +31,10 @@ def advise_on_outputs(result: ArtifactResult, is_explained: bool) -> Iterator[Fi
 
 
 def _describe_cause(result: ArtifactResult, first: FirstDifference, wrong: list[str]) -> Finding:
-    """Return the finding on wrong outputs whose cause is known; `wrong` names the test inputs."""
+    """Return advice on a file's wrong outputs, with their cause: rounding, or a layer.
+
+    `wrong` has the names of the test inputs for which outputs are wrong.
+    """
     needed = result.atol_needed
     accept = "" if needed is None else f" (it needs atol {needed:.2g})"
     if first.is_rounding:
@@ -55,7 +58,10 @@ def _describe_cause(result: ArtifactResult, first: FirstDifference, wrong: list[
 
 
 def _advise_on_layer(result: ArtifactResult, first: FirstDifference, accept: str) -> str:
-    """Return the advice on wrong outputs of one layer; `accept` names the atol that passes."""
+    """Return the advice on wrong outputs: quantize less, export again, or correct a layer.
+
+    `accept` is a text about the atol with which all outputs pass, or "".
+    """
     if result.quantized:
         labels = "" if result.metrics else "give labels= and "
         return f"Quantize less, or {labels}judge the file by its metric{accept}."
