@@ -1,1 +1,1 @@
-"""The properties that the check tests, one file for each, and their registry."""
+"""The properties that a check tests, such as row independence, one file for each property."""

@@ -1,4 +1,4 @@
-"""The property "backends": the model has equal outputs on TensorFlow and where it was trained."""
+"""The property "backends": TensorFlow and the training backend compute equal outputs."""
 
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
@@ -21,11 +21,11 @@ class Backends(Property):
     explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether another backend than TensorFlow trained the Keras model."""
+        """Return whether the Keras model was trained on another backend than TensorFlow."""
         return subject.is_keras_model and isinstance(subject.run, TrainedRunner)
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Run the test inputs on TensorFlow; name the first layer with other outputs."""
+        """Compare the outputs on TensorFlow with the outputs on the backend of the training."""
         run = subject.run
         assert isinstance(run, TrainedRunner)
         on_tensorflow = KerasRunner(run.model)

@@ -1,4 +1,4 @@
-"""The property "ops": a file has built-in operations only, and no unsafe operation."""
+"""The property "ops": an exported file has only built-in operations, and no unsafe operation."""
 
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject

@@ -1,4 +1,4 @@
-"""The property "concurrency": calls from several threads give the outputs of single calls."""
+"""The property "concurrency": calls from several threads give the same outputs as single calls."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -26,7 +26,7 @@ class ConcurrentRunner(Protocol):
 
 
 class Concurrency(Property):
-    """Concurrent calls of one loaded model give the outputs of single calls."""
+    """Calls of one loaded model from several threads give the same outputs as single calls."""
 
     name = "concurrency"
     meaning = "calls from several threads at once give other outputs than single calls"
@@ -36,7 +36,7 @@ class Concurrency(Property):
         return not subject.is_keras_model
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Call the model from several threads, with some of the test inputs."""
+        """Call the file from several threads, and compare the outputs with single calls."""
         run, cases = subject.run, subject.plan.expected.cases
         if not isinstance(run, ConcurrentRunner):
             return self.not_applicable(
@@ -46,11 +46,11 @@ class Concurrency(Property):
         indices = sorted({*np.linspace(0, len(cases) - 1, INPUTS).astype(int).tolist()})
         inputs = [cases[k].inputs for k in indices]
         count, *bounds = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
-        who = f"calls from {THREADS} threads"
+        threads = f"calls from {THREADS} threads"
         pairs = (
-            Pair(subject.outputs[k], actual, f"{who}, {cases[k].name}: ", cases[k].rows)
+            Pair(subject.outputs[k], actual, f"{threads}, {cases[k].name}: ", cases[k].rows)
             for bound in bounds
             for k, actual in zip(indices, bound, strict=True)
         )
-        detail = f"{count} {who} give the outputs of single calls"
+        detail = f"{count} {threads} give the same outputs as single calls"
         return self.compare(pairs, detail, tolerance.calls)

@@ -1,4 +1,4 @@
-"""The property "constants": a quantized file has the constants of the model, rounded."""
+"""The property "constants": the constants of a quantized file are the model's, rounded."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,16 @@ from keras_norm.export.formats.artifact_format import ConstantDifference
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# Largest allowed difference from a new export, relative to the sum of both rounding errors.
-# Correct constants reach 0.9 in measurements; a constant with a wrong scale exceeds 10.
+# Largest allowed difference between a constant of the file and of a new export, divided by the sum
+# of both rounding errors. Measured: at most 0.9 for correct constants, above 10 for a wrong scale.
 ROUNDING_ERRORS = 2.0
-# Number of samples for a new export, and of their timesteps where the time dimension is dynamic.
+# The new export gets this number of samples, cut to this number of timesteps if the time dimension
+# is dynamic.
 SAMPLES, TIMESTEPS = 32, 64
 
 
 class Constants(Property):
-    """A quantized file has the constants of a new export of the Keras model, except for rounding.
+    """The constants of a quantized file equal the constants of a new export, except for rounding.
 
     The error of a quantized file hides a wrong constant: the outputs of a file with a kernel
     scaled by 0.8 may have a smaller error than the outputs of a right file. Constants of a right
@@ -26,11 +27,13 @@ class Constants(Property):
 
     name = "constants"
     meaning = "the file was made from other weights, or was changed"
-    advice = "Export the model again: the constants are not the constants of this model, rounded."
+    advice = (
+        "Export the model again: the file's constants are not the rounded constants of this model."
+    )
     explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether the artifact is a quantized file in the runtime of its format."""
+        """Return whether the artifact is a quantized file in the required runtime of its format."""
         source = subject.source
         return bool(source.path) and not source.optional and source.precision in QUANTIZED
 
@@ -49,7 +52,7 @@ class Constants(Property):
         return self.not_applicable(found) if isinstance(found, str) else self.judge(found)
 
     def judge(self, found: Sequence[ConstantDifference]) -> PropertyResult:
-        """Return the result for the differences of all constants."""
+        """Return "pass" if rounding explains the differences of all constants, else "fail"."""
         wrong = [c for c in found if c.difference > ROUNDING_ERRORS * c.rounding]
         if not wrong:
             return self.passed(

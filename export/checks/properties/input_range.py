@@ -1,4 +1,4 @@
-"""The property "input range": a file in integers does not clip the inputs of the data."""
+"""The property "input range": a file that computes in integers does not clip the data."""
 
 import pathlib
 
@@ -10,13 +10,13 @@ from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# Share of an input's values above which clipping is reported. Data have a few values beyond the
-# range of the samples from which the scales come.
+# Clipping is reported if the file clips more than this share of an input's values. New data always
+# have a few values outside the range of the samples that were given to the exporter.
 CLIPPED = 0.01
 
 
 class InputRange(Property):
-    """A file that computes in integers represents nearly all input values of the data."""
+    """A file that computes in integers clips at most 1% of the values of an input."""
 
     name = "input range"
     meaning = "the file clips inputs to the range of the samples that were given to the exporter"
@@ -28,7 +28,7 @@ class InputRange(Property):
         return bool(source.path) and not source.optional and bool(_ranges(subject))
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Count the values of the data outside the range of each input."""
+        """Compute the share of each input's values in the data that the file clips."""
         found = []
         for name, (low, high) in _ranges(subject).items():
             values = subject.plan.samples.arrays[name]
@@ -45,7 +45,7 @@ class InputRange(Property):
 
 
 def _ranges(subject: Subject) -> dict[str, tuple[float, float]]:
-    """Return the range of each input of the model that the file rounds to integers."""
+    """Return the lowest and highest value that the file can represent, by input of the model."""
     path = pathlib.Path(subject.source.path)
     known = format_of(path)
     found = {} if known is None else known.input_ranges(path)

@@ -18,7 +18,7 @@ class Masks(Property):
     advice = "Give the mask to the layer in its call: layer(x, mask=mask)."
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether the Keras model loses a mask."""
+        """Return whether a mask does not reach a layer of the Keras model that would use it."""
         return subject.is_keras_model and bool(lost_masks(subject.plan.model))
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:

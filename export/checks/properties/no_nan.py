@@ -19,7 +19,7 @@ class NoNaN(Property):
         return subject.is_keras_model
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Count all values and the NaN values of each output, over the test inputs or all data."""
+        """Fail if an output of the Keras model is NaN, for the test inputs or in all data."""
         found = {}
         for name in subject.outputs[0]:
             outputs = [recorded[name] for recorded in subject.outputs]

@@ -28,7 +28,7 @@ class Padding(Property):
         return subject.is_keras_model
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Run some sequences without padding, and with masked timesteps added on one side."""
+        """Compare outputs for sequences without padding and with masked timesteps on one side."""
         samples, fills = subject.plan.samples, mask_fills(subject.plan.model)
         reason = why_not_padded(fills, samples)
         if reason is not None:
@@ -48,7 +48,7 @@ class Padding(Property):
         return self.compare(pairs, f"{added} change no output", tolerance.calls)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return advice on padding; None if the model loses a mask: `Masks` gives advice."""
+        """Return advice on padding; None if a mask is lost, because `Masks` then gives advice."""
         return None if subject.property(Masks.name) else super().advise(result, subject)
 
 
@@ -83,7 +83,7 @@ class LeftPadding(Padding):
         return self.differs(detail, self.advice)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return the advice against padding on the left; None if padding on the right fails too.
+        """Return the advice to pad on the right; None if padding on the right changes outputs too.
 
         If padding on the right fails, its own advice is enough: pad all batches to one length.
         """

@@ -13,7 +13,7 @@ from keras_norm.typing import Arrays
 
 
 class Pair(NamedTuple):
-    """The outputs of a call, and the outputs that they have to equal.
+    """The expected and the actual outputs of one call, which must be equal.
 
     Attributes:
         expected: arrays by output name.
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
 
 class Property(abc.ABC):
-    """A property that the check tests on the Keras model and on every artifact.
+    """A property, such as row independence, that a check tests on the Keras model and each file.
 
     To add a property, write a subclass in a file of this folder, and add it to
     `property_registry.PROPERTIES`. All reports, and the JSON, show the results of all registered
@@ -57,9 +57,10 @@ class Property(abc.ABC):
 
     @abc.abstractmethod
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Test the property, on the recorded outputs or on further calls of the model or file.
+        """Test whether the Keras model or an exported file has this property; return the result.
 
-        Any exception becomes the error of the artifact.
+        The test reads the recorded outputs, or calls the model or file again. Any exception becomes
+        the error of the artifact.
 
         Args:
             subject: the Keras model or an artifact, with the outputs that are recorded already.
@@ -91,9 +92,9 @@ class Property(abc.ABC):
         return ()
 
     def compare(self, pairs: Iterable[Pair], detail: str, tolerance: Tolerance) -> PropertyResult:
-        """Return a "pass" result with the detail if the outputs of every pair are equal.
+        """Return "pass" if the expected and actual outputs of every pair are equal, else "fail".
 
-        Otherwise the result has the first output that differs.
+        "pass" has the text `detail`; "fail" names the first output that differs.
         """
         for expected, actual, prefix, rows in pairs:
             worst = tolerance.first_failure(expected, actual, rows)

@@ -1,4 +1,4 @@
-"""The registry of the properties that the check tests."""
+"""The list of all properties that a check tests, such as row independence."""
 
 from collections.abc import Sequence
 
@@ -62,12 +62,12 @@ def register(added: Property) -> None:
 
 
 def property_named(name: str) -> Property | None:
-    """Find a property by name; None if no property has this name."""
+    """Return the property with this name, such as "row independence"; None if there is none."""
     return next((known for known in PROPERTIES if known.name == name), None)
 
 
 def check_properties(subject: Subject, tolerance: Tolerance) -> tuple[PropertyResult, ...]:
-    """Test all properties of the Keras model or an artifact.
+    """Test all properties, such as row independence, of the Keras model or an exported file.
 
     After an error of the runner, which is stored in `subject.error`, no further property is
     tested.
@@ -94,7 +94,7 @@ def check_properties(subject: Subject, tolerance: Tolerance) -> tuple[PropertyRe
 
 
 def explains_outputs(*results: ArtifactResult) -> bool:
-    """Return whether a property has failed that explains wrong outputs.
+    """Return whether a failed property, such as "no NaN", already explains wrong outputs.
 
     Args:
         results: the result of the Keras model, and of one artifact if the outputs are its outputs.
@@ -106,7 +106,7 @@ def explains_outputs(*results: ArtifactResult) -> bool:
 def find_advice(
     keras_result: ArtifactResult, artifacts: Sequence[ArtifactResult], on_gap: Sequence[Finding]
 ) -> tuple[Finding, ...]:
-    """Return all findings of a check with their advice; findings on artifacts come first.
+    """Return all advice of a check: on exported files, on the Keras model, on its training mode.
 
     Args:
         keras_result: the result of the Keras model.

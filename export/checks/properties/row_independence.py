@@ -1,4 +1,4 @@
-"""The property "row independence": a row's output depends on that row only."""
+"""The property "row independence": in a batch, a row's output depends on that row only."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from keras_norm.typing import Arrays
 
 
 class RowIndependence(Property):
-    """A row's output depends on that row only.
+    """In a batch, the output of a row depends on that row only, not on the other rows.
 
     Some rows run alone and in a batch with other rows. Their outputs must equal their outputs in
     the original batch. In a model of texts, the longest text of a batch may determine the number of
@@ -28,7 +28,7 @@ class RowIndependence(Property):
     )
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Compare rows alone and among other rows with the same rows in the original batch."""
+        """Compare rows alone and in other batches with the same rows in the first batch."""
         plan = subject.plan
         (_, original), *others = neighbor_cases(plan.samples, plan.expected.batch)
         expected, batch = subject.run(original.inputs), len(original.rows)
@@ -60,7 +60,7 @@ def _select_row(outputs: Arrays, row: int) -> Arrays:
 
 
 def _cut_to_common_shapes(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """Cut both arrays of each output to the smaller size of each axis."""
+    """Cut the expected and the actual array of each output to the smaller size on each axis."""
     cut = dict(expected), dict(actual)
     for name in expected.keys() & actual.keys():
         if np.ndim(expected[name]) == np.ndim(actual[name]):

@@ -1,4 +1,4 @@
-"""The property "streaming": calling a step signature for each timestep gives the right outputs."""
+"""The property "streaming": one call for each timestep gives the outputs of the sequence."""
 
 from collections.abc import Sequence
 
@@ -16,21 +16,21 @@ from keras_norm.export.signature import STEP
 
 
 class Streaming(Property):
-    """Calling the step signature for every timestep gives the model's outputs for the sequence."""
+    """Calls of the signature `step`, one for each timestep, give the outputs of the sequence."""
 
     name = "streaming"
     meaning = "the step signature gives other outputs than the model for whole sequences"
     advice = "Export the model again with step=True."
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether the artifact has a step signature."""
+        """Return whether the file has a signature `step`, which computes one timestep."""
         source = subject.source
         if subject.is_keras_model or not source.path:
             return False
         return source.is_single_step or STEP in subject.run.signatures()
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Call the step signature once for each timestep of the test sequences."""
+        """Call the signature `step` for each timestep; compare with outputs of whole sequences."""
         if isinstance(subject.run, SingleStepRunner):
             return self._run_step(subject, subject.run.step_runner, tolerance)
         worker = getattr(subject.run, "worker", None)
@@ -61,7 +61,7 @@ class Streaming(Property):
         return self.compare([Pair(expected, run(step_runner, inputs))], detail, tolerance)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return advice if streaming differs; None if outputs for the test inputs differ too.
+        """Return advice if the signature `step` differs; None if outputs of sequences differ too.
 
         The report has other advice for wrong outputs for the test inputs.
         """
@@ -70,7 +70,7 @@ class Streaming(Property):
         return super().advise(result, subject)
 
     def make_notes(self, model: keras.Model, results: Sequence[ArtifactResult]) -> tuple[str, ...]:
-        """Return notes that name the files whose step signature was not compared.
+        """Return notes with the names of files whose signature `step` was not compared.
 
         A file without a step signature is named only if the Keras model supports a step signature.
         """

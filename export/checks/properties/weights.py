@@ -24,7 +24,7 @@ class Weights(Property):
     advice = "Export in inference mode (training=False): a layer assigns to a variable."
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Find variables that changed since the first call of the check, and repeat this call."""
+        """Fail if a variable changed in the check, or if the first call now has other outputs."""
         case, first = subject.plan.expected.cases[0], subject.outputs[0]
         # All variables of the Keras model are visible, so its first call need not be repeated.
         repeated = first if subject.is_keras_model else subject.run(case.inputs)
