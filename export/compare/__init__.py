@@ -1,1 +1,1 @@
-"""Compare arrays: differences, tolerances, metrics and test inputs, in NumPy."""
+"""Compare the outputs of two models in NumPy: test inputs, differences, tolerances, metrics."""

@@ -36,7 +36,7 @@ def is_text(array: Array) -> bool:
 
 
 def to_bytes(texts: TensorLike) -> Array:
-    r"""Convert texts to an array of bytes objects in UTF-8, as `numpy()` of a tensor of strings.
+    r"""Convert texts to an array of bytes objects in UTF-8, as `tf.Tensor.numpy()` returns strings.
 
     The elements are objects, because an array of fixed width needs the memory of the longest text
     for every text.
@@ -83,7 +83,7 @@ def can_convert(array: Array, dtype: np.dtype[np.generic]) -> bool:
 
 
 def convert_input(data: TensorLike, spec: TensorSpec) -> Array:
-    """Convert the data of an input to an array of its dtype, if the conversion is safe.
+    """Convert a user's data for one input of a model to an array of the input's dtype.
 
     The conversions are those of `can_convert`; texts become bytes in UTF-8.
 
@@ -157,7 +157,7 @@ def axis_names(rank: int, source: str = "") -> tuple[str, ...]:
 
 
 def magnitude(x: Array) -> float:
-    """Return the largest finite absolute value of an array; 0 if it has none, or has texts."""
+    """Return the largest finite absolute value of an array; 0 if it has no finite number."""
     if kind_of(x) == "text":
         return 0.0
     size = np.abs(to_float64(x))
@@ -194,7 +194,7 @@ def both_nan(e: Array, a: Array) -> Array:
 
 
 def without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """Return the outputs with 0 in place of NaN where both the expected and the actual are NaN."""
+    """Return both outputs with 0 where the expected and the actual value are NaN."""
     wanted, received = ({n: np.asarray(y) for n, y in x.items()} for x in (expected, actual))
     for name in wanted.keys() & received.keys():
         own, got = wanted[name], received[name]

@@ -18,7 +18,7 @@ from keras_norm.export.compare.tolerance import (
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """Test inputs of a Keras model, its outputs for them, and the sizes that set the tolerance.
+    """Test inputs, a Keras model's outputs for them, and the numbers that set the tolerance.
 
     An exporter compares a file with a small value of this class, `check` with a larger one, and
     golden cases store one. All fields are arrays, numbers and texts, so that any process can
@@ -53,12 +53,12 @@ class Expected:
 
     @property
     def batch(self) -> int:
-        """The largest batch size of `cases`."""
+        """The largest batch size of the test inputs."""
         return max(len(case.rows) for case in self.cases)
 
     @property
     def all_cases(self) -> tuple[Case, ...]:
-        """`cases`, and then `edges`."""
+        """All test inputs: first `cases`, then `edges`, which have rows of extreme values."""
         return (*self.cases, *self.edges)
 
     def share(self, precision: str) -> float:
@@ -82,7 +82,7 @@ class Expected:
 
     @property
     def has_default(self) -> bool:
-        """Whether the user gave no tolerance."""
+        """Whether the tolerance is the default: the user gave neither `rtol` nor `atol`."""
         return self.rtol is None and self.atol is None
 
     def tolerance(self, precision: str = "float64") -> Tolerance:
@@ -115,7 +115,7 @@ class Expected:
         return found
 
     def case_tolerance(self, case: Case, precision: str = "float64") -> Tolerance:
-        """Return the tolerance of an artifact on some of the test inputs, judged alone.
+        """Return the tolerance for an artifact's outputs on one test input alone.
 
         An exporter and the edge cases of a check use this tolerance:
 
@@ -144,5 +144,5 @@ class Expected:
         )
 
     def is_edge(self, case: Case) -> bool:
-        """Return whether test inputs are an edge case: one of `edges`, and not of `cases`."""
+        """Return whether test inputs are in `edges`: for example, one row has zeros only."""
         return any(case is edge for edge in self.edges)

@@ -72,7 +72,7 @@ def masked_cases(
 
 
 def edge_cases(samples: Samples) -> tuple[Case, ...]:
-    """Make test inputs of two samples; an edge case, such as zeros, replaces the first sample.
+    """Make test inputs of two samples, where zeros or extreme values replace the first sample.
 
     Edge cases are rows that sensors and padding produce (`EDGE_ROWS`), and texts (`EDGE_TEXTS`),
     without repeated inputs. An empty text is also alone in a batch. Integers come from the data,
@@ -94,19 +94,19 @@ def edge_cases(samples: Samples) -> tuple[Case, ...]:
         if not any(all(np.array_equal(a, inputs[n]) for n, a in one.items()) for one in known):
             cases.append(Case(f"{plain.name}, row 0 {name}", plain.rows, plain.length, inputs))
     if texts and samples.batch is None:
-        # Without a longer text in its batch, an empty text may have no timesteps.
+        # Test an empty text alone too: without a longer text in the batch, it may have 0 timesteps.
         cases.append(without_text(samples.case([0])))
     return tuple(cases)
 
 
 def without_text(case: Case) -> Case:
-    """Return test inputs of one row with empty texts."""
+    """Return test inputs in which an empty text replaces every text."""
     inputs = {n: np.full_like(a, b"") if is_text(a) else a for n, a in case.inputs.items()}
     return dataclasses.replace(case, name=f"{case.name}, without text", inputs=inputs)
 
 
 def is_edge(name: str) -> bool:
-    """Check by the name of test inputs whether a row of numbers is an edge case, such as zeros."""
+    """Return whether the name of test inputs says that row 0 is extreme, for example zeros only."""
     return any(name.endswith(f", row 0 {edge}") for edge in EDGE_ROWS)
 
 
@@ -175,7 +175,7 @@ def _constant(array: Array) -> TensorLike:
     return np.partition(array, middle, axis=None)[middle]
 
 
-# Functions from an array (samples, ...) to an edge case of a row. Real data have such rows:
+# Functions that make an extreme sample from an array (samples, ...). Real data have such samples:
 # silence, a sensor that repeats one value, and extreme values.
 EDGE_ROWS: dict[str, Callable[[Array], TensorLike]] = {
     "zeros": _zeros,
@@ -185,7 +185,7 @@ EDGE_ROWS: dict[str, Callable[[Array], TensorLike]] = {
 }
 
 
-# Texts that replace the first sample of an input of texts.
+# Unusual texts that replace the first text of the test inputs.
 EDGE_TEXTS = {"without text": b"", "with unknown words": "zzqx Ünbekannt 未知 ☃\t?!".encode()}
 
 

@@ -59,7 +59,7 @@ def read_labels(labels: Labels, outputs: Arrays) -> Arrays:
 
 
 def are_indices(labels: Array, output: Array) -> bool:
-    """Return whether each label is an index into the output's last axis, which holds classes."""
+    """Return whether each label is the index of a class on the output's last axis."""
     return labels.ndim == output.ndim - 1 and output.shape[-1] > 1
 
 

@@ -1,4 +1,4 @@
-"""Measure the differences between named arrays.
+"""Measure the differences between the outputs of a file and the expected outputs.
 
 A `DifferenceProfile` has the data for two images of a report: a histogram and a map of differences.
 """
@@ -30,7 +30,7 @@ from keras_norm_verify.printable import printable
 # Upper bounds of the bins of a histogram of differences; the first bin holds exact zeros.
 DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
 
-# Maximum number of cells along an axis of a map of differences; more cells would enlarge the JSON.
+# Maximum number of cells on each axis of a map of differences, so that the JSON report stays small.
 CELLS = 128
 # Maximum number of characters of a text in a message.
 SHOWN = 60
@@ -133,7 +133,7 @@ def _compare_texts(
 def _position(
     index: Sequence[int], e: Array, rows: Sequence[int] | None, source: str
 ) -> tuple[tuple[str, int], ...]:
-    """Name the index of an element: (axis, index) pairs with the number of the user's sample."""
+    """Return an element's (axis, index) pairs in the data: (("sample", 3), ("timestep", 7))."""
     position = list(index)
     if rows is not None and position and len(rows) == len(e):
         position[0] = rows[position[0]]
@@ -215,7 +215,7 @@ def add_profiles(
     expected: Mapping[str, TensorLike],
     actual: Mapping[str, TensorLike],
 ) -> None:
-    """Add the distributions of the differences of outputs to `profiles`, by output name."""
+    """Add the histogram and the map of each output's differences to `profiles`, by output name."""
     for name in [name for name in expected if name in actual]:
         new = profile_differences(expected[name], actual[name])
         profiles[name] = merge_profiles(profiles.get(name), new)
@@ -224,9 +224,9 @@ def add_profiles(
 def merge_profiles(
     one: DifferenceProfile | None, other: DifferenceProfile | None
 ) -> DifferenceProfile | None:
-    """Merge the distributions of an output's differences in two parts of the data.
+    """Merge the histograms and maps of an output's differences on two parts of the data.
 
-    The parts may differ in length. None is the distribution of no elements.
+    The parts may differ in length. None stands for a part without differences.
     """
     if one is None or other is None:
         return one or other
@@ -250,7 +250,7 @@ def _cell_width(size: int) -> int:
 
 
 def _merge_cells(worst: Array, old: tuple[int, ...], new: tuple[int, ...]) -> Array:
-    """Merge neighboring cells of a map of differences into wider cells with their maximum.
+    """Merge neighboring cells of a map of differences into wider cells that hold the maximum.
 
     `old` and `new` are the numbers of indices in a cell, for each axis.
     """

@@ -23,12 +23,12 @@ VALUE, LARGEST, HALF, ZERO = "value", "largest", "0.5", "0"
 
 
 class PredictionChanges:
-    """Compares the predictions of one output "before" and "after", batch after batch.
+    """Count the predictions of one output that differ between two models, batch by batch.
 
-    "Before" are the outputs of the Keras model, of inference mode, or of the old version of a
-    model. "After" are the outputs of an artifact, of training mode, or of a new version.
+    `before` has the outputs of the Keras model, of inference mode, or of the old version of a
+    model. `after` has the outputs of an artifact, of training mode, or of a new version.
 
-    The outputs "before" and the labels define the predictions and the metric:
+    `before` and the labels define the predictions and the metric:
     `keras_norm.export.compare_versions` has the rules.
 
     Args:
@@ -42,7 +42,7 @@ class PredictionChanges:
         self._largest = 0.0
         # Whether all values of `before` are between 0 and 1, and whether their last axis sums to 1.
         self._shares = self._distribution = True
-        # All data decide which of two rules holds. Until then, both are counted.
+        # Counts by rule. If only all data can show which of two rules is right, both are counted.
         self._counts: dict[str, _Counts] = {}
 
     def add(
@@ -53,7 +53,7 @@ class PredictionChanges:
         rows: Sequence[int] = (),
         source: str = "",
     ) -> None:
-        """Compare the outputs of one batch.
+        """Count the changed predictions of one batch.
 
         Args:
             before: numbers, (rows, ...).
@@ -112,7 +112,7 @@ class PredictionChanges:
         return certain and self._counts[self._rule].are_classes
 
     def result(self) -> OutputChange:
-        """Return the counts over all batches."""
+        """Return the changed predictions and the metric over all batches."""
         counts, values = self._counts[self._rule], self._sums["values"]
         metrics = None
         if self._metric is not None:
@@ -142,7 +142,7 @@ class PredictionChanges:
 
 
 class _Counts:
-    """The counts of the predictions of one output under one rule.
+    """Counts of one output's predictions under one rule, such as "the class is the argmax".
 
     Args:
         are_classes: whether the predictions are classes, and not numbers.
@@ -164,7 +164,7 @@ class _Counts:
         axes: Sequence[str],
         rows: Sequence[int],
     ) -> None:
-        """Count the predictions of one batch.
+        """Count the predictions of one batch that changed, became right or became wrong.
 
         Args:
             before: predictions, (rows, ...).

@@ -19,11 +19,11 @@ from keras_norm.export.compare.arrays import kind_of, to_float64
 from keras_norm.export.compare.tolerance import INTEGER_SHARE, Tolerance
 from keras_norm.typing import Array
 
-# Values of `quantize` for which the weights of a TFLite file have 8 bits.
+# Values of the exporter's argument `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
-# Precision of a file, a key of `keras_norm.export.compare.tolerance.TOLERANCES`, by the value of
-# `quantize`. The tolerance is that of the coarser precision: the file's or the Keras model's. So
-# "float64" means the precision of the Keras model.
+# Precision of a file (a key of `tolerance.TOLERANCES`) by the exporter's argument `quantize`. The
+# coarser precision of the file and of the Keras model sets the tolerance: "float64" therefore means
+# the precision of the Keras model.
 PRECISIONS: dict[str | None, str] = {
     None: "float64",
     "float16": "float16",
@@ -119,7 +119,7 @@ def spreads(outputs: Mapping[str, Array]) -> tuple[Spread, ...]:
 
 
 def add_spreads(found: Iterable[Spread]) -> tuple[Spread, ...]:
-    """Add up the sums of batches, separately for each output and each shape of a row.
+    """Add up the sums for the variance over batches, for each output and each shape of a sample.
 
     Args:
         found: results of `spreads` for several batches.

@@ -93,7 +93,7 @@ class Samples:
         if length is not None:
             for name in self.sequences:
                 own = self.arrays[name].shape[1]
-                # Round the number of timesteps up, so that a short input keeps at least one.
+                # Round the number of timesteps up, so that a short input keeps one timestep.
                 steps = range(-(-length * own // self.longest))
                 inputs[name] = np.take(inputs[name], steps, axis=1, mode="wrap")
         return inputs
@@ -112,7 +112,7 @@ class Samples:
         return Case(name, numbers, length, self.take(rows, length))
 
     def batches(self, size: int) -> Iterator[tuple[slice, Case]]:
-        """Yield all samples in batches of at most `size` rows, each with the slice of its rows.
+        """Yield (slice of the samples, test inputs) for each batch of at most `size` samples.
 
         If the model has a static batch size, that size replaces `size`, and the first samples fill
         up the last batch.

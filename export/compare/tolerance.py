@@ -1,4 +1,4 @@
-"""Judge differences of outputs by a tolerance."""
+"""Decide whether the differences between actual and expected outputs are within a tolerance."""
 
 import dataclasses
 import functools
@@ -23,15 +23,16 @@ TOLERANCES = {
     "float32": 1e-5,
     "float64": 1e-9,
 }
-# Precisions of quantized files, if the Keras model has more bits. The outputs of such a file
-# approximate the outputs of the model. A file that is not quantized equals them within rounding.
+# A file of one of these precisions is quantized, if the Keras model has more bits. The outputs of a
+# quantized file approximate the model's outputs. The outputs of other files equal the model's
+# outputs within rounding.
 QUANTIZED = ("int8", "bfloat16", "float16")
 # In a quantized file without float outputs, up to a quarter of an output's integers may differ from
 # the Keras model, because a rounded weight can change an argmax. One integer may always differ.
 INTEGER_SHARE = 0.25
-# Rounding errors grow with layers * sqrt(timesteps). In float32 and float64, the default atol grows
-# with this product above 10. At 10, the measured difference of float32 from float64 is an eighth of
-# the default atol (docs/design/check.md).
+# Rounding errors grow with layers * sqrt(timesteps). If this product is above 10, the default atol
+# for float32 and float64 grows with the product. At 10, the measured difference of float32 from
+# float64 is an eighth of the default atol (docs/design/check.md).
 REACH = 10.0
 
 
@@ -57,7 +58,7 @@ class Tolerance:
 
     @property
     def calls(self) -> "Tolerance":
-        """The tolerance between two calls of one file or model.
+        """The tolerance for the outputs of two equal calls of one file or model.
 
         Unlike a quantized file and its Keras model, two calls must have equal integers, and floats
         within rtol and atol.
@@ -69,7 +70,7 @@ class Tolerance:
         return {n: self.atol[n] + self.rtol * magnitude(y) for n, y in expected.items()}
 
     def judge(self, found: Measurement) -> OutputComparison:
-        """Judge the measured differences of one output by this tolerance.
+        """Decide whether the measured differences of one output are within this tolerance.
 
         Equal infinities pass. A NaN in either array fails. Integers and booleans must be equal,
         except for `integer_share`.
@@ -106,7 +107,7 @@ class Tolerance:
         )
 
     def judge_together(self, found: Sequence[Measurement]) -> list[OutputComparison]:
-        """Judge several measurements of one output, and return a result for each measurement.
+        """Decide whether one output is within this tolerance on each of several test inputs.
 
         With `limits` (8 bits), all results share one verdict about all measurements together. A
         single sample may differ by more than the limit, although the file is useful.
@@ -135,7 +136,7 @@ class Tolerance:
     def compare(
         self, expected: Arrays, actual: Arrays, rows: Sequence[int] | None = None
     ) -> list[OutputComparison]:
-        """Compare each output with its expected value.
+        """Compare each actual output with the expected output, within this tolerance.
 
         NaN at the same position in both arrays is not a difference.
 
