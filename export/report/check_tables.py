@@ -1,4 +1,4 @@
-"""Make the tables of metrics, properties and costs, and of the train/inference gap."""
+"""Make a report's tables of metrics, properties, sizes, latencies and the train/inference gap."""
 
 import dataclasses
 from collections.abc import Callable
@@ -21,7 +21,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def metrics_table(report: CheckResult) -> Table:
-    """Make the table of the metrics on the labels, of the Keras model and every artifact."""
+    """Make the table of metrics, such as the accuracy, of the Keras model and every artifact."""
     training = {m.output: m.training for m in report.gap.metrics}
     subjects = [(r.name, {m.output: m.value for m in r.metrics}) for r in report.results]
     subjects.insert(1, ("Keras model in training mode", training))
@@ -36,7 +36,7 @@ def metrics_table(report: CheckResult) -> Table:
 
 
 def properties_by_status(report: CheckResult) -> Table:
-    """Make the short table of properties: the names of those that pass, differ and fail."""
+    """Make the table with the names of the properties that pass, differ and fail, by artifact."""
     found = group_by_item(
         (r.name, tuple(", ".join(p.name for p in r.properties if p.status == s) for s in TESTED))
         for r in report.results
@@ -48,7 +48,7 @@ def properties_by_status(report: CheckResult) -> Table:
 
 
 def properties_by_name(report: CheckResult) -> Table:
-    """Make the long table of properties: a column per artifact, with the details.
+    """Make the table with a row for each property, and a column with the results of an artifact.
 
     Artifacts with equal results share a column.
     """
@@ -56,7 +56,7 @@ def properties_by_name(report: CheckResult) -> Table:
     rows = []
     for name in dict.fromkeys(p.name for r in report.results for p in r.properties):
         found = [next((p for p in properties if p.name == name), None) for _, properties in tested]
-        # The detail of the first column that passes is shown once, for the whole row.
+        # Show the detail of the first artifact that passes once, beside the name of the property.
         detail = next((p.detail for p in found if p is not None and p.status == "pass"), "")
         cells = [
             Cell(p.status, p.status, "" if p.detail == detail else p.detail) if p else Cell("")
@@ -106,14 +106,14 @@ def costs_table(report: CheckResult) -> Table:
         tuple(rows),
         "The size of the Keras model is the size of its weights. Milliseconds are the median of a "
         "few calls, with sequences of the data's length and the runtime's default number of "
-        "threads. The transfer to and from the process is not counted. A call of a single-step "
-        "file is one timestep. The arena is the memory that TensorFlow Lite Micro uses for the "
-        "file.",
+        "threads. The transfer of arrays between the check and the runtime is not counted. A call "
+        "of a single-step file is one timestep. The arena is the memory that TensorFlow Lite Micro "
+        "uses for the file.",
     )
 
 
 def gap_table(report: CheckResult) -> Table:
-    """Make the table of the train/inference gap of every output."""
+    """Make the table of each output's difference between training mode and inference mode."""
     rows = ((x.output, *map(number, (x.worst, x.mean, x.scale))) for x in report.gap.outputs)
     columns = Column("output", "name"), *number_columns("worst abs", "mean abs", "largest output")
     return Table("Train/inference gap, dropout off", columns, tuple(rows))

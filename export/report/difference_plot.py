@@ -1,4 +1,4 @@
-"""Draw the differences of a report over the timesteps, beside the tolerance."""
+"""Plot how far outputs are from the Keras model's at each timestep, with the tolerance."""
 
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ MARKERS = "os^Dv*"
 
 
 def plot_differences(report: CheckResult) -> "Figure":
-    """Draw the largest differences of each output from the Keras model.
+    """Plot the largest difference of each output from the Keras model at each timestep.
 
     `keras_norm.export.Report.plot` documents the figure and the errors.
 
@@ -50,10 +50,10 @@ def plot_differences(report: CheckResult) -> "Figure":
 
 
 def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) -> None:
-    """Draw the differences of one output, with the k-th color and marker."""
+    """Plot the differences of one output in some artifacts, with the k-th color and marker."""
     profile = result.profile
     assert profile is not None
-    # The axes are (timestep, unit), (unit,) or (sample,). NaN counts as infinite.
+    # The axes of `profile.worst` are (timestep, unit), (unit,) or (sample,). NaN is as infinity.
     worst = np.nan_to_num(np.array(profile.worst, "float64"), nan=np.inf, posinf=np.inf)
     values = worst.reshape(len(worst), -1).max(axis=1)
     positions = profile.widths[0] * np.arange(len(values))
@@ -63,7 +63,7 @@ def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) ->
     label = "\n".join(map(printable, names)) + " (equal)" * profile.equal
     axes.plot(
         positions,
-        np.where(np.isfinite(values) & (values > 0), values, np.nan),  # 0 has no logarithm
+        np.where(np.isfinite(values) & (values > 0), values, np.nan),  # a logarithmic axis has no 0
         label=label_of(label),
         color=COLORS[k % len(COLORS)],
         marker=MARKERS[k % len(MARKERS)],

@@ -73,7 +73,7 @@ def _html(item: Paragraph | Table) -> str:
 
 
 def html_table(table: Table, view: str) -> str:
-    """Write a table as HTML.
+    """Return the HTML of one table of a report.
 
     Args:
         table: the table.
@@ -101,7 +101,7 @@ def html_table(table: Table, view: str) -> str:
 
 
 def _cell(cell: str | Cell, table: Table, k: int) -> str:
-    """Write one cell; a narrow page shows the name of the column, `data-name`, beside it."""
+    """Return the HTML of a table cell; a narrow page shows the column's name in each cell."""
     column, cell = table.columns[k], cell if isinstance(cell, Cell) else Cell(cell)
     shown = _lines(cell.text, breaks=column.kind in BREAKS)
     if cell.used is not None:
@@ -117,7 +117,7 @@ def _cell(cell: str | Cell, table: Table, k: int) -> str:
 
 
 def _bar(used: float) -> str:
-    """Draw the share of a tolerance on a logarithmic bar with the limit in the middle."""
+    """Return a logarithmic bar of the used share of a tolerance; its middle is the limit."""
     from keras_norm.export.report.plots import color_levels
 
     level = float(color_levels(used, 1.0))
@@ -132,6 +132,6 @@ def _lines(text: Lines, breaks: bool = False) -> str:
 
 
 def _escaped(text: str, breaks: bool = False) -> str:
-    """Escape a text; with `breaks`, a long name may break between its parts."""
+    """Escape a text for HTML; with `breaks`, a line may end after "_", "/" and "." in a name."""
     shown = escape(printable(text, len(text)))
     return re.sub(r"([_/.])(?=[A-Za-z])", r"\1<wbr>", shown) if breaks else shown

@@ -71,7 +71,7 @@ def render(report: CheckResult) -> str:
 
 
 def _printable(value: object) -> object:
-    """Escape the control characters of a text that the page shows, such as the writing direction.
+    """Escape control characters in a text, such as a character that changes the writing direction.
 
     Every value of the template passes this function. HTML of the template itself does not change.
     """

@@ -45,7 +45,7 @@ QUANTIZED = (
 
 @dataclasses.dataclass(frozen=True)
 class OutputRow:
-    """One output, or all outputs without differences from the Keras model.
+    """One row of a table of outputs: one output, or all outputs without any difference.
 
     Attributes:
         names: names of the artifacts.
@@ -66,7 +66,7 @@ class OutputRow:
 
     @property
     def cells(self) -> Row:
-        """The cells of the row."""
+        """The cells of this row: verdict, artifacts, outputs, numbers and position."""
         result, worst = self.result, self.worst
         verdict = "pass" if result.passed else "fail"
         style = "approximate" if result.passed and self.quantized else verdict
@@ -101,7 +101,7 @@ def output_rows(report: CheckResult) -> list[OutputRow]:
             rows.append(OutputRow(names, (result.output,), result, quantized))
 
     def rank(row: OutputRow) -> tuple[bool, float]:
-        # An output without a share of its tolerance could not be compared.
+        # An output that could not be compared has no `used`, and comes first.
         used = row.result.used
         return not row.result.passed, math.inf if used is None else used
 

@@ -30,7 +30,7 @@ ROW_HEIGHT, LEAST_HEIGHT, MAX_HEIGHT = 0.9, 1.5, 13.0
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """One axis of an image of differences: its name, its ticks, and the worst element.
+    """One axis of an image of differences: name, ticks and position of the worst element.
 
     Attributes:
         name: "timestep" or "unit"; "sample" for outputs without units; "" for the second side of an

@@ -1,4 +1,4 @@
-"""Describe the texts and tables of a report; the terminal, a notebook and the page draw them."""
+"""Texts and tables of a report, as data that a terminal, a notebook or an HTML page shows."""
 
 import dataclasses
 import math
@@ -7,13 +7,13 @@ from typing import TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 
-# A text of one line, or several lines.
+# A text of one line, or a tuple with the text of each line.
 Lines = str | tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a report's table: the heading, the width and the kind of the cells.
 
     Attributes:
         name: the heading.
@@ -32,7 +32,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """A cell of a table.
+    """A cell of a report's table: a text with a color, a note, a bar or an image.
 
     Attributes:
         text: the text.
@@ -54,7 +54,7 @@ Row = tuple[str | Cell, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table of a report: a title, columns and rows.
 
     Attributes:
         title: the title; "" for none.
@@ -71,7 +71,7 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Paragraph:
-    """A text between the tables.
+    """A text between the tables of a report.
 
     Attributes:
         parts: (text, style) pairs: a style is a verdict or status, "bold", "dim" or "".
@@ -85,12 +85,12 @@ class Paragraph:
 
 
 def paragraph(text: str, style: str = "", space: bool = False) -> Paragraph:
-    """Make a paragraph of one style."""
+    """Make a text of a report in one style, such as "bold" or "dim"."""
     return Paragraph(((text, style),), space=space)
 
 
 def number_columns(*names: str, width: int | None = None) -> tuple[Column, ...]:
-    """Make columns of numbers, with headings that a terminal wraps at the width."""
+    """Make a column of numbers for each heading; a terminal wraps headings at `width`."""
     return tuple(Column(name, "number", width) for name in names)
 
 

@@ -1,4 +1,4 @@
-"""Draw the texts and tables of a report in a terminal; a check fits 80 columns."""
+"""Print the texts and tables of a report in a terminal of at least 80 columns."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from rich.text import Text
 from keras_norm.export.report.tables import Cell, Column, Lines, Paragraph, Table
 from keras_norm_verify.printable import MAX_PRINTED, printable
 
-# Rich's style of each verdict and status.
+# Color of each verdict and status of a report, as a style of rich.
 STYLES = {
     "pass": "green",
     "ok": "green",
@@ -23,7 +23,7 @@ STYLES = {
     "not measured": "yellow",
     "advice": "cyan",
 }
-# The characters after which a long name breaks, by the kind of its column.
+# Characters after which a line may end in a long name, by the kind of the column.
 BREAKS = {"name": "/_. ", "output": "/_. ", "path": "/"}
 
 
@@ -81,7 +81,7 @@ def _styled(text: str, style: str) -> Text:
 
 
 def breakable(name: str, width: int, after: str) -> Text:
-    """Break a long name into lines between its parts.
+    """Break a long name, such as a layer's path, into lines that end after "/" for example.
 
     Args:
         name: the name, such as the path of a layer, with names joined by slashes.

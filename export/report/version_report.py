@@ -65,7 +65,7 @@ class VersionReport(Printed, JsonDataclass):
         yield BLANK
         for name, outputs in self.versions:
             for output in outputs:
-                # Use a text above the table: rich wraps a table title at the width of the table.
+                # Print the title as a text, because rich wraps a title at the width of its table.
                 if output.class_changes:
                     title = f"{name}, {output.output}: number of changes from an old to a new class"
                     yield paragraph(title, "bold")

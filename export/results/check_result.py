@@ -93,7 +93,7 @@ class LayerStatistics:
 
     @property
     def factor(self) -> float | None:
-        """Geometric mean of the factors between moving variances and variances of the data."""
+        """Mean factor between the moving variances and the variances of the data (geometric)."""
         return None if self.log_ratio is None else math.exp(self.log_ratio)
 
     @property
@@ -106,7 +106,7 @@ class LayerStatistics:
 
 @dataclasses.dataclass(frozen=True)
 class TrainInferenceGap:
-    """The difference between training mode, with dropout off, and inference mode.
+    """The differences between the outputs in training mode (dropout off) and inference mode.
 
     Attributes:
         verdict: "ok", "large" or "not measured".
@@ -236,7 +236,7 @@ class CheckResult(JsonDataclass):
 
     @property
     def status(self) -> str:
-        """The result in one word: "pass", "approximate" or "fail".
+        """The result of the check in one word: "pass", "approximate" or "fail".
 
         "approximate": every check passed, and at least one artifact is quantized.
         """
@@ -246,12 +246,12 @@ class CheckResult(JsonDataclass):
 
     @property
     def verdict(self) -> str:
-        """The result in one to three sentences; `headline` has them as separate lines."""
+        """The result of the check in one to three sentences: "PASS: 2 artifacts equal ..."."""
         return ". ".join(self.headline)
 
     @property
     def headline(self) -> tuple[str, ...]:
-        """The result in one to three lines.
+        """The result of the check in one to three lines: ("PASS: 2 artifacts equal ...",).
 
         FAIL names the artifacts that failed. PASS has the largest difference. APPROXIMATE has the
         share of changed predictions and the error of the worst quantized file, then the largest
@@ -287,21 +287,23 @@ def _describe_exact(results: Sequence[ArtifactResult]) -> str:
 
 
 def _describe_quantized(results: Sequence[ArtifactResult], samples: int) -> tuple[str, ...]:
-    """Describe the errors of quantized files, in a line on predictions and a line on values."""
+    """Describe the errors of quantized files: a line about predictions, a line about values."""
     files, several = _files(results), len(results[0].outputs) > 1
     errors = [(o.output, o.errors) for r in results for o in r.outputs if o.errors is not None]
-    one, up_to = len(files) == 1, "" if len(files) == 1 else "up to "
-    subject = f"APPROXIMATE: {files[0] if one else f'{len(files)} quantized files'}"
-    lines = [f"{subject} {'differs' if one else 'differ'} from the Keras model"]
+    one = len(files) == 1
+    subject = files[0] if one else f"{len(files)} quantized files"
+    differ, change, up_to = ("differs", "changes", "") if one else ("differ", "change", "up to ")
+    lines = [f"APPROXIMATE: {subject} {differ} from the Keras model"]
     counted = [(name, error) for name, error in errors if error.equal_share is not None]
     if counted:
         name, worst = min(counted, key=lambda pair: pair[1].equal_share or 0.0)
         # Round down, so that "100%" means that no prediction changed.
         equal = math.floor(1000 * (worst.equal_share or 0.0)) / 10
-        of = f" of output {name!r}" if several and worst.changed else ""
+        of_output = f" of output {name!r}" if several and worst.changed else ""
+        most = f"{up_to}{worst.changed}" if worst.changed else "0"
         lines = [
-            f"{subject} {'changes' if one else 'change'} {up_to * bool(worst.changed)}"
-            f"{worst.changed} of {worst.predictions} predictions{of} ({equal:g}% equal)"
+            f"APPROXIMATE: {subject} {change} {most} of {worst.predictions} predictions{of_output} "
+            f"({equal:g}% equal)"
         ]
     share = largest_known(error.rms_share for _, error in errors)
     if share is not None:

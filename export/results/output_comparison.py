@@ -116,7 +116,7 @@ class OutputComparison(Measurement):
 
     @property
     def where(self) -> tuple[tuple[str, int], ...]:
-        """Named index of the element that needs the largest `atol`, as (axis, index) pairs."""
+        """Position of the element that needs the largest `atol`: (("sample", 3), ("unit", 0))."""
         return self.worst.where if self.worst else ()
 
     @property
@@ -145,7 +145,7 @@ class OutputComparison(Measurement):
 
 @dataclasses.dataclass(frozen=True)
 class DifferenceProfile:
-    """Distribution of the absolute differences of one output.
+    """Histogram and map of an output's absolute differences from the expected values.
 
     Attributes:
         axes: the axes of `worst`: ("timestep", "unit") for output sequences, ("unit",) or
@@ -172,7 +172,7 @@ class DifferenceProfile:
 
 @dataclasses.dataclass(frozen=True)
 class ErrorStatistics:
-    """The error of one output of an artifact over all data, and the predictions that it changes.
+    """The error of one output of an artifact over all data, and the number of changed predictions.
 
     An output predicts classes if it holds integers, if it has integer labels, if its last axis is a
     probability distribution (softmax), or if it is a single float between 0 and 1.
@@ -199,7 +199,10 @@ class ErrorStatistics:
 
     @property
     def rms_share(self) -> float | None:
-        """`rms` as a share of `deviation`; infinite for a wrong constant, None for integers."""
+        """Root mean square error divided by the output's standard deviation; None for integers.
+
+        The result is infinite if an output with the standard deviation 0 has an error.
+        """
         if self.rms is None or self.deviation is None:
             return None
         if self.deviation:
@@ -267,7 +270,7 @@ class OutputResult:
 
 
 def describe_position(where: Iterable[tuple[str, int]]) -> str:
-    """Describe a position: "sample 3, timestep 7"."""
+    """Return the text for an element's (axis, index) pairs: "sample 3, timestep 7"."""
     return ", ".join(f"{axis} {index}" for axis, index in where)
 
 
