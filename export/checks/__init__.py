@@ -1,1 +1,1 @@
-"""Check artifacts against a Keras model: run test inputs, judge the outputs, give advice."""
+"""Check that exported files compute the outputs of the Keras model, and give advice."""

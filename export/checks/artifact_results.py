@@ -72,7 +72,7 @@ def _compare_outputs(
     """
     on_data, precision = subject.on_data, subject.source.precision
     tolerance, whole = judge.expected.tolerance(precision), f"all {measured.samples} samples"
-    # By output: (name of the test inputs, the group that is judged together, the differences).
+    # By output: (name of the test inputs, group that is judged together, measured differences).
     found: dict[str, list[tuple[str, Hashable, Measurement]]] = {}
     # By output: (name of test inputs with an extreme sample, such as zeros, comparison).
     on_edges: dict[str, list[tuple[str, OutputComparison]]] = {}

@@ -143,7 +143,7 @@ class DataMeasurements:
     keras: ArtifactMeasurements = dataclasses.field(default_factory=ArtifactMeasurements)
 
     def add(self, batch: Batch, timesteps: int) -> None:
-        """Add the outputs of the Keras model for one batch, which ran `timesteps` timesteps."""
+        """Add the Keras model's outputs for one batch of sequences of `timesteps` timesteps."""
         own = batch.cut(batch.row_outputs)
         self.samples += batch.count
         self.timesteps = max(self.timesteps, timesteps)

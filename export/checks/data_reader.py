@@ -118,7 +118,7 @@ class Data:
                 yield part
 
     def first(self) -> tuple[Samples, Part]:
-        """Return the first samples, from which test inputs are made, and the first part.
+        """Return the first samples, to make test inputs from, and the first part of the data.
 
         The samples come from the first parts of the data. There are at least `FIRST` samples,
         unless the data end or the shape changes.

@@ -141,8 +141,8 @@ def _find_other_layers(gap: TrainInferenceGap, rounding: float) -> Iterator[Find
             f"output {worst.output!r}",
             f"differs by {worst.worst:.2g} between training mode and inference mode, although the "
             "model has no batch normalization",
-            "Look for another layer that uses the argument training. The files compute inference "
-            "mode.",
+            "Look for another layer that uses the argument training. The exported files compute "
+            "inference mode.",
         )
 
 

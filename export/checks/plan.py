@@ -13,8 +13,8 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# A signature that computes one timestep is tested on this number of sequences, of at most this
-# number of timesteps.
+# A signature that computes one timestep is tested on STREAMS sequences of at most LONGEST_STREAM
+# timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
 # A file that computes only one timestep in each call is tested for about this number of timesteps,
 # summed over all sequences.
@@ -69,7 +69,7 @@ class Plan:
         self._streams: dict[bool, Stream] = {}
 
     def stream(self, one_by_one: bool) -> Stream:
-        """Return test sequences to run one timestep at a time; later calls return the same ones.
+        """Return test sequences to run one timestep at a time; later calls return equal sequences.
 
         Args:
             one_by_one: whether every timestep is compared, for a single-step file. The samples are

@@ -97,7 +97,7 @@ class GapMeter:
             self._metrics.setdefault(name, PredictionChanges(name)).add(before, after, y)
 
     def _run(self, inputs: Arrays, training: bool) -> Arrays:
-        """Return the outputs of the clone, by the output names of the model."""
+        """Run the clone in training or inference mode; name its outputs as the model does."""
         for _, layer in named_layers(self._clone):
             if getattr(layer, "stateful", False):
                 layer.reset_state()
@@ -150,7 +150,7 @@ class GapMeter:
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
-    """Return a BatchNorm's moving mean and variance, and which of their rows training updated.
+    """Return a BatchNorm's moving mean, moving variance, and a mask of the updated timesteps.
 
     The shapes are (rows, features), (rows, features) and (rows,). Per-timestep statistics have one
     row for each timestep.
@@ -175,7 +175,7 @@ def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
 def _layer_statistics(
     path: str, layer: keras.layers.Layer, data: StatisticsAccumulator
 ) -> LayerStatistics:
-    """Compare the moving statistics of a layer with the statistics of all batches."""
+    """Compare the moving statistics of a BatchNorm with the statistics of all batches."""
     mean, variance, trained = moving_statistics(layer)
     data_mean, data_variance = (np.atleast_2d(to_float64(s)) for s in (data.mean, data.variance))
     reached = np.atleast_1d(to_float64(data.count)) > 0
@@ -218,5 +218,5 @@ def _note(layer: keras.layers.Layer, trained: Array, reached: Array) -> str:
         return "the moving statistics have their initial values"
     beyond = int((reached & ~trained).sum())
     if beyond:
-        return f"the data reach {beyond} timesteps that training never reached"
+        return f"the data have {beyond} timesteps that no training sequence had"
     return ""

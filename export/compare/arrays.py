@@ -194,7 +194,7 @@ def both_nan(e: Array, a: Array) -> Array:
 
 
 def without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """Return both outputs with 0 where the expected and the actual value are NaN."""
+    """Return both outputs with 0 where the expected and the actual value are both NaN."""
     wanted, received = ({n: np.asarray(y) for n, y in x.items()} for x in (expected, actual))
     for name in wanted.keys() & received.keys():
         own, got = wanted[name], received[name]

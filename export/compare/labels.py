@@ -1,4 +1,4 @@
-"""Validate the user's labels."""
+"""Validate that the user's labels fit the outputs of a model."""
 
 from collections.abc import Mapping
 from typing import TypeAlias

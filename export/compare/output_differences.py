@@ -242,7 +242,7 @@ def merge_profiles(
 
 
 def _cell_width(size: int) -> int:
-    """Return the cell width of a map of differences: 1, 2, 4, ..., for at most 128 cells."""
+    """Return the number of indices in a cell of a map: 1, 2, 4, ..., for at most 128 cells."""
     width = 1
     while width * CELLS < size:
         width *= 2

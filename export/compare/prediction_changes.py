@@ -1,4 +1,4 @@
-"""Count the predictions of one output that change, and compute its metric, batch after batch."""
+"""Count the predictions of an output that differ between two models, and compute its metric."""
 
 import collections
 import heapq
@@ -86,7 +86,7 @@ class PredictionChanges:
             counts.add(*predicted, difference, labels, axis_names(old.ndim, source), rows)
 
     def _find_rules(self, before: Array, labels: Array | None) -> tuple[str, ...]:
-        """Return the rule for predictions, or two rules if the choice depends on all data."""
+        """Return the rule for predictions, such as argmax, or two rules if all data must decide."""
         if kind_of(before) != "float":
             return (VALUE,)
         if labels is not None and labels.dtype.kind != "f":

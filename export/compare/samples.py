@@ -93,7 +93,7 @@ class Samples:
         if length is not None:
             for name in self.sequences:
                 own = self.arrays[name].shape[1]
-                # Round the number of timesteps up, so that a short input keeps one timestep.
+                # Round the number of timesteps up: a short input must keep at least one timestep.
                 steps = range(-(-length * own // self.longest))
                 inputs[name] = np.take(inputs[name], steps, axis=1, mode="wrap")
         return inputs

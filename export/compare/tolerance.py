@@ -58,7 +58,7 @@ class Tolerance:
 
     @property
     def calls(self) -> "Tolerance":
-        """The tolerance for the outputs of two equal calls of one file or model.
+        """The tolerance between the outputs of two calls of one file with equal inputs.
 
         Unlike a quantized file and its Keras model, two calls must have equal integers, and floats
         within rtol and atol.

@@ -48,7 +48,7 @@ def properties_by_status(report: CheckResult) -> Table:
 
 
 def properties_by_name(report: CheckResult) -> Table:
-    """Make the table with a row for each property, and a column with the results of an artifact.
+    """Make the table of properties: a row for each property, and a column for each artifact.
 
     Artifacts with equal results share a column.
     """

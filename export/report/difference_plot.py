@@ -53,7 +53,7 @@ def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) ->
     """Plot the differences of one output in some artifacts, with the k-th color and marker."""
     profile = result.profile
     assert profile is not None
-    # The axes of `profile.worst` are (timestep, unit), (unit,) or (sample,). NaN is as infinity.
+    # `profile.worst` has the axes (timestep, unit), (unit,) or (sample,). NaN counts as infinite.
     worst = np.nan_to_num(np.array(profile.worst, "float64"), nan=np.inf, posinf=np.inf)
     values = worst.reshape(len(worst), -1).max(axis=1)
     positions = profile.widths[0] * np.arange(len(values))
@@ -79,7 +79,7 @@ def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) ->
             "x",
             label=label_of(f"{label}: NaN or infinite"),
             color=COLORS[k % len(COLORS)],
-            transform=axes.get_xaxis_transform(),  # at the top of the axes
+            transform=axes.get_xaxis_transform(),  # y = 1 is the top of the axes
             clip_on=False,
         )
 

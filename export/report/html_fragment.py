@@ -1,4 +1,4 @@
-"""Write the texts and tables of a report as HTML, for a notebook and for the page."""
+"""Write the texts and tables of a report as HTML, for a notebook and for an HTML page."""
 
 import itertools
 import re
@@ -117,7 +117,7 @@ def _cell(cell: str | Cell, table: Table, k: int) -> str:
 
 
 def _bar(used: float) -> str:
-    """Return a logarithmic bar of the used share of a tolerance; its middle is the limit."""
+    """Return the HTML of a bar that shows the used share of a tolerance on a logarithmic scale."""
     from keras_norm.export.report.plots import color_levels
 
     level = float(color_levels(used, 1.0))

@@ -101,7 +101,7 @@ def output_rows(report: CheckResult) -> list[OutputRow]:
             rows.append(OutputRow(names, (result.output,), result, quantized))
 
     def rank(row: OutputRow) -> tuple[bool, float]:
-        # An output that could not be compared has no `used`, and comes first.
+        # An output that could not be compared has no used share of its tolerance, and comes first.
         used = row.result.used
         return not row.result.passed, math.inf if used is None else used
 

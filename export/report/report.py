@@ -40,7 +40,7 @@ class Printed(abc.ABC):
         return html_fragment(self._items(), self._status())
 
     def _status(self) -> str:
-        """Return the status that colors the verdict in a notebook; "" for no color."""
+        """Return the status, such as "pass", that sets the verdict's color; "" for no color."""
         return ""
 
     def print(self, console: rich.console.Console | None = None) -> None:

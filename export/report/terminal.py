@@ -23,7 +23,7 @@ STYLES = {
     "not measured": "yellow",
     "advice": "cyan",
 }
-# Characters after which a line may end in a long name, by the kind of the column.
+# Characters after which a long name may continue on a new line, by the kind of its column.
 BREAKS = {"name": "/_. ", "output": "/_. ", "path": "/"}
 
 

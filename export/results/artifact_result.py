@@ -153,7 +153,7 @@ class ArtifactResult:
         )
 
     def property(self, name: str) -> PropertyResult | None:
-        """Return the result of testing a property, by its name; None if it was not tested."""
+        """Return the result of the property with this name; None if the property was not tested."""
         return next((p for p in self.properties if p.name == name), None)
 
 

@@ -48,7 +48,7 @@ def to_plain(node: object) -> Json:
 
 
 def from_plain(kind: Any, plain: Json) -> Any:
-    """Convert the result of `to_plain` back to the dataclass or value.
+    """Convert dicts, lists, numbers and texts from `to_plain` back to a dataclass.
 
     Args:
         kind: a dataclass, or the type of a field.

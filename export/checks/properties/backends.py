@@ -25,7 +25,7 @@ class Backends(Property):
         return subject.is_keras_model and isinstance(subject.run, TrainedRunner)
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Compare the outputs on TensorFlow with the outputs on the backend of the training."""
+        """Compare outputs on TensorFlow with outputs on the backend that trained the model."""
         run = subject.run
         assert isinstance(run, TrainedRunner)
         on_tensorflow = KerasRunner(run.model)

@@ -12,8 +12,7 @@ from keras_norm.export.results.artifact_result import PropertyResult
 # Largest allowed difference between a constant of the file and of a new export, divided by the sum
 # of both rounding errors. Measured: at most 0.9 for correct constants, above 10 for a wrong scale.
 ROUNDING_ERRORS = 2.0
-# The new export gets this number of samples, cut to this number of timesteps if the time dimension
-# is dynamic.
+# The new export gets SAMPLES samples, cut to TIMESTEPS timesteps if the time dimension is dynamic.
 SAMPLES, TIMESTEPS = 32, 64
 
 
@@ -33,7 +32,7 @@ class Constants(Property):
     explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether the artifact is a quantized file in the required runtime of its format."""
+        """Return whether the artifact is a quantized file, in a runtime that is not optional."""
         source = subject.source
         return bool(source.path) and not source.optional and source.precision in QUANTIZED
 

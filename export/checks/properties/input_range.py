@@ -45,7 +45,7 @@ class InputRange(Property):
 
 
 def _ranges(subject: Subject) -> dict[str, tuple[float, float]]:
-    """Return the lowest and highest value that the file can represent, by input of the model."""
+    """Return the lowest and highest value that the file can represent, for each rounded input."""
     path = pathlib.Path(subject.source.path)
     known = format_of(path)
     found = {} if known is None else known.input_ranges(path)

@@ -1,4 +1,4 @@
-"""The property "masks": every mask reaches the layers that use it."""
+"""The property "masks": every mask reaches the layers that would use it."""
 
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject

@@ -24,8 +24,8 @@ from keras_norm.export.results.check_result import Finding
 
 # All properties, in the order in which a check tests and reports them. `Weights` comes late,
 # because it looks for variables that the calls of the earlier properties changed. `Streaming` comes
-# last, because its runner takes over the worker process of the artifact: the artifact's own runner
-# cannot run after that.
+# last, because it loads the signature `step` in the worker process of the artifact: the artifact's
+# whole sequences cannot run after that.
 PROPERTIES: list[Property] = [
     NoNaN(),
     Backends(),
@@ -106,7 +106,7 @@ def explains_outputs(*results: ArtifactResult) -> bool:
 def find_advice(
     keras_result: ArtifactResult, artifacts: Sequence[ArtifactResult], on_gap: Sequence[Finding]
 ) -> tuple[Finding, ...]:
-    """Return all advice of a check: on exported files, on the Keras model, on its training mode.
+    """Return all advice of a check: on files, on the Keras model, on the train/inference gap.
 
     Args:
         keras_result: the result of the Keras model.

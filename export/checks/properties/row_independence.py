@@ -28,7 +28,7 @@ class RowIndependence(Property):
     )
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Compare rows alone and in other batches with the same rows in the first batch."""
+        """Compare the outputs of rows in a batch with their outputs alone and in other batches."""
         plan = subject.plan
         (_, original), *others = neighbor_cases(plan.samples, plan.expected.batch)
         expected, batch = subject.run(original.inputs), len(original.rows)

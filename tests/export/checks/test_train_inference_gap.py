@@ -87,7 +87,7 @@ def test_statistics_inside_cells_are_measured_row_by_row():
     kernel = layers["kernel_norm"]
     assert (kernel.trained_rows, kernel.data_rows) == (3, 5)
     assert [row is None for row in kernel.by_row] == [False] * 3 + [True] * 5
-    assert "2 timesteps that training never reached" in kernel.note
+    assert "2 timesteps that no training sequence had" in kernel.note
 
 
 def test_rows_trained_on_the_data_have_no_distance_and_count_their_updates():
