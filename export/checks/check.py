@@ -227,7 +227,7 @@ def expected_on_data(
 
 
 def _test(subject: Subject, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
-    """Test the properties of the Keras model or a file, such as row independence."""
+    """Return the result for the Keras model or a file: tested properties and compared outputs."""
     tolerance = judge.expected.tolerance(subject.source.precision)
     return make_result(subject, judge, measured, check_properties(subject, tolerance))
 

@@ -78,7 +78,7 @@ def describe_tolerances(report: CheckResult) -> str:
 
 def _describe_tolerance(result: ArtifactResult) -> str:
     """Describe an artifact's tolerance: rtol and atol, or the limit of the RMS difference."""
-    if result.by_rms:
+    if any(comparison.rms is not None for _, comparison in result.comparisons):
         return (
             f"root mean square difference of at most {USEFUL:g} times the output's standard "
             "deviation over the samples, for files in 8 bits"

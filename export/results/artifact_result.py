@@ -135,11 +135,6 @@ class ArtifactResult:
         return max((c.atol_needed or 0.0 for c in compared), default=None)
 
     @property
-    def by_rms(self) -> bool:
-        """Whether outputs are judged by the root mean square of their differences (8-bit files)."""
-        return any(c.rms is not None for _, c in self.comparisons)
-
-    @property
     def passed(self) -> bool:
         """Whether the artifact ran, its outputs are within the limit, and every property holds.
 

@@ -53,7 +53,7 @@ HARMLESS = {
     ),
     "no batch norm": (
         {"layers": [], "outputs": (EQUAL,)},
-        "the model has no batch normalization, and both",
+        "the model has no batch normalization, and training",
     ),
     "few samples": ({"layers": [GOOD], "samples": 20}, "; 20 samples are few, give 100"),
 }
