@@ -122,7 +122,7 @@ def compare_versions(
 def _open_versions(
     versions: Sequence[keras.Model | Artifact], stack: contextlib.ExitStack
 ) -> list[tuple[str, Runner]]:
-    """Open all versions of a model, and return their (name, runner) pairs.
+    """Open all versions of a model; return the name and the function to call of each version.
 
     A single-step file runs whole sequences, one timestep at a time.
 
@@ -146,7 +146,7 @@ def _open_versions(
 def _open_version(
     version: keras.Model | Artifact, stack: contextlib.ExitStack
 ) -> tuple[str, Runner]:
-    """Open a version of the model, and return its name and its runner.
+    """Open a version of a model; return its name and a function that runs it on input arrays.
 
     The name of a file has the name of its folder: "old/model.keras", "digits/1".
     """

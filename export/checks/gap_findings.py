@@ -62,7 +62,7 @@ def advise_on_gap(
 def describe_gap(
     gap: TrainInferenceGap, advice: tuple[Finding, ...], samples: int
 ) -> tuple[str, str]:
-    """Return "ok", "large" or "not measured" for a train/inference gap, and the reason.
+    """Return the verdict on a difference between training and inference mode, and the reason.
 
     Args:
         gap: the measured gap; its verdict and its reason are not read.
@@ -207,7 +207,7 @@ def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str,
 
 
 def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
-    """Return advice on a train/inference gap that is above `max_gap` for an unknown reason."""
+    """Return advice if training and inference mode differ by more than `max_gap`, cause unknown."""
     advice = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
     if gap.worst is None:
         advice = "Correct the cause that the message names, or give no max_gap."

@@ -69,7 +69,7 @@ class Subject:
 
     @property
     def run(self) -> Runner:
-        """The runner that calls the loaded Keras model or artifact.
+        """The function that runs the Keras model or the loaded artifact on input arrays.
 
         Raises:
             RunnerError: the artifact did not open.
@@ -88,8 +88,8 @@ class Subject:
         try:
             outputs = self.runner(batch.case.inputs)
             actual = {name: np.asarray(value) for name, value in outputs.items()}
-        # Catch every error, because a runner may raise any error. The artifact's result shows the
-        # error, and the check goes on with the other artifacts.
+        # Catch every error, because a runtime or a user's function may raise any error. The
+        # artifact's result shows the error, and the check goes on with the other artifacts.
         except Exception as error:
             self.runner, self.error = None, one_line(error)
             return
@@ -110,8 +110,8 @@ class Subject:
             for case in expected.all_cases[len(self.outputs) :]:
                 self.outputs += (self.run(case.inputs),)
             self.cost = measure_cost(self.run, self.plan.samples, expected.batch)
-        # Catch every error, because a runner may raise any error. The artifact's result shows the
-        # error.
+        # Catch every error, because a runtime or a user's function may raise any error. The
+        # artifact's result shows the error.
         except Exception as error:
             self.error = one_line(error)
 

@@ -1,4 +1,4 @@
-"""Make a report's tables of metrics, properties, sizes, latencies and the train/inference gap."""
+"""Make a report's tables of metrics, properties, sizes, latencies and effects of training mode."""
 
 import dataclasses
 from collections.abc import Callable

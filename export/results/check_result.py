@@ -13,8 +13,9 @@ from keras_norm.export.results.output_comparison import largest_known
 # differ by more than a factor of four.
 LARGE_DISTANCE = 1.0
 LARGE_LOG_RATIO = math.log(4.0)
-# The report mentions a train/inference gap above 0.1 times the largest output. The report also
-# mentions moving means that differ from the data's means by more than 0.1 standard deviations.
+# The report mentions an output if training and inference mode differ by more than 0.1 times the
+# largest output, and a BatchNorm if its moving means differ from the data's means by more than 0.1
+# standard deviations.
 NOTABLE = 0.1
 
 
@@ -36,9 +37,9 @@ class OutputGap:
 
     @property
     def notable(self) -> bool:
-        """Whether the report mentions this train/inference gap, because it is large.
+        """Whether the report mentions this difference between training and inference mode.
 
-        The gap is large if it exceeds `NOTABLE` times the largest output.
+        The difference is large if it exceeds `NOTABLE` times the largest output.
         """
         return self.worst > NOTABLE * self.scale
 
@@ -126,12 +127,12 @@ class TrainInferenceGap:
 
     @property
     def worst(self) -> float | None:
-        """The largest gap of all outputs, NaN if any gap is NaN; None if no gap was measured."""
+        """The largest train/inference gap of all outputs: NaN if any is NaN, None if unmeasured."""
         return largest_known(gap.worst for gap in self.outputs)
 
     @property
     def passed(self) -> bool:
-        """Whether the train/inference gap is at most `max_gap`; True if `max_gap` is None.
+        """Whether training and inference outputs differ by at most `max_gap`; True if it is None.
 
         A gap that was not measured does not pass a `max_gap`.
         """
@@ -139,7 +140,7 @@ class TrainInferenceGap:
 
     @property
     def description(self) -> str:
-        """Text of one line about a train/inference gap that does not pass `max_gap`."""
+        """One line about a difference between training and inference mode above `max_gap`."""
         known = self.worst is not None
         size = f"is {self.worst:.3g}" if known else f"was not measured ({self.reason})"
         return f"the train/inference gap {size}, but must be at most max_gap={self.max_gap:.3g}"

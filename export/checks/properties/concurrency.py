@@ -17,7 +17,7 @@ THREADS, INPUTS, SECONDS = 8, 4, 0.5
 
 @runtime_checkable
 class ConcurrentRunner(Protocol):
-    """A runner whose loaded model can be called from several threads at once, as in a server."""
+    """A loaded model that can be called from several threads at once, as in a server."""
 
     def run_at_once(
         self, cases: Sequence[Arrays], threads: int, seconds: float

@@ -85,8 +85,8 @@ def check_properties(subject: Subject, tolerance: Tolerance) -> tuple[PropertyRe
             if not known.applies_to(subject):
                 continue
             results.append(known.test(subject, tolerance))
-        # Catch every error, because a runner may raise any error. The artifact's result shows the
-        # error.
+        # Catch every error, because a runtime or a user's function may raise any error. The
+        # artifact's result shows the error.
         except Exception as error:
             subject.error = one_line(error)
             break
@@ -106,7 +106,7 @@ def explains_outputs(*results: ArtifactResult) -> bool:
 def find_advice(
     keras_result: ArtifactResult, artifacts: Sequence[ArtifactResult], on_gap: Sequence[Finding]
 ) -> tuple[Finding, ...]:
-    """Return all advice of a check: on files, on the Keras model, on the train/inference gap.
+    """Return all advice of a check: on files, the Keras model, and training against inference mode.
 
     Args:
         keras_result: the result of the Keras model.
