@@ -17,9 +17,9 @@ check fails, and the statistics are named as causes in any case.
 import math
 from collections.abc import Iterator
 
-from keras_norm.export.results.check_result import (
+from keras_norm.export.results.check_result import Finding
+from keras_norm.export.results.gap_result import (
     NOTABLE,
-    Finding,
     LayerStatistics,
     MetricGap,
     TrainInferenceGap,

@@ -15,8 +15,8 @@ from keras_norm.export.compare.prediction_changes import PredictionChanges
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.errors import one_line
 from keras_norm.export.model.tolerance_factors import model_precision
-from keras_norm.export.results.check_result import (
-    Finding,
+from keras_norm.export.results.check_result import Finding
+from keras_norm.export.results.gap_result import (
     LayerStatistics,
     MetricGap,
     OutputGap,

@@ -13,7 +13,8 @@ from keras_norm.export.report.tables import (
     number_columns,
 )
 from keras_norm.export.results.artifact_result import readable_size
-from keras_norm.export.results.check_result import CheckResult, LayerStatistics
+from keras_norm.export.results.check_result import CheckResult
+from keras_norm.export.results.gap_result import LayerStatistics
 
 # The statuses of a tested property; an untested property has the status "not applicable".
 TESTED = ("pass", "differs", "fail")

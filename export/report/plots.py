@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from keras_norm.export.compare.output_differences import DECADES
-from keras_norm.export.results.check_result import LARGE_DISTANCE, LayerStatistics
+from keras_norm.export.results.gap_result import LARGE_DISTANCE, LayerStatistics
 from keras_norm.export.results.output_comparison import DifferenceProfile, OutputComparison
 
 # Colors of differences: blue up to the tolerance, orange just above the tolerance, and red far

@@ -15,7 +15,8 @@ import tensorflow as tf
 from keras_norm.export import RunnerError, check, export_onnx, open_runner
 from keras_norm.export.formats.tflite.tflite_file import read_signature
 from keras_norm.export.results.artifact_result import Cost, Metric, PropertyResult
-from keras_norm.export.results.check_result import Finding, LayerStatistics, TrainInferenceGap
+from keras_norm.export.results.check_result import Finding
+from keras_norm.export.results.gap_result import LayerStatistics, TrainInferenceGap
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm_verify.runtimes import load_artifact
 from tests.export import models

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from keras_norm.export.checks.gap_findings import advise_on_gap, describe_gap
-from keras_norm.export.results.check_result import (
+from keras_norm.export.results.gap_result import (
     LayerStatistics,
     MetricGap,
     OutputGap,

@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 import keras_norm
-from keras_norm.export.results.check_result import OutputGap, TrainInferenceGap
+from keras_norm.export.results.gap_result import OutputGap, TrainInferenceGap
 from tests.export.checks.gaps import (
     DATA,
     batch_statistics,

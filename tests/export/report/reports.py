@@ -9,7 +9,7 @@ import rich.console
 from keras_norm.export.compare.output_differences import profile_differences
 from keras_norm.export.report.report import Report
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
-from keras_norm.export.results.check_result import LayerStatistics, OutputGap, TrainInferenceGap
+from keras_norm.export.results.gap_result import LayerStatistics, OutputGap, TrainInferenceGap
 from keras_norm.export.results.output_comparison import Element, ErrorStatistics, OutputResult
 from tests.export.compared import compare
 

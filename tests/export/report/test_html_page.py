@@ -11,7 +11,8 @@ from keras_norm.export.report.html_page import render
 from keras_norm.export.report.output_tables import output_rows
 from keras_norm.export.report.tables import rounded_up
 from keras_norm.export.results.artifact_result import Cost, Metric, readable_share
-from keras_norm.export.results.check_result import Finding, MetricGap, TrainInferenceGap
+from keras_norm.export.results.check_result import Finding
+from keras_norm.export.results.gap_result import MetricGap, TrainInferenceGap
 from keras_norm.export.results.output_comparison import OutputResult
 from tests.export.compared import compare
 from tests.export.report.reports import EXPECTED, artifact, report_of

@@ -15,7 +15,7 @@ from keras_norm.export.report.plots import (
     difference_map,
     draw_distances,
 )
-from keras_norm.export.results.check_result import LayerStatistics
+from keras_norm.export.results.gap_result import LayerStatistics
 from tests.export.compared import compare
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from keras_norm.export.report.html_page import render
 from keras_norm.export.report.report import Report
-from keras_norm.export.results.check_result import OutputGap, TrainInferenceGap
+from keras_norm.export.results.gap_result import OutputGap, TrainInferenceGap
 from keras_norm.export.results.output_comparison import ErrorStatistics, OutputResult
 from tests.export.compared import compare
 from tests.export.report.reports import EXPECTED, artifact, printed, quantized, report_of
