@@ -130,7 +130,7 @@ class TimestepNorm:
 
 
 def first_latest(width: int, dtype: str) -> Tensors:
-    """Return `latest` at timestep 0: zeros, because no earlier timestep has enough sequences."""
+    """Return zeros: timestep 0 has no earlier timestep whose statistics it could use."""
     return [ops.zeros((1, n), dtype) for n in (width, width, 1)]
 
 

@@ -69,7 +69,7 @@ class BatchNormTraining(NamedTuple):
     def normalize_step(
         self, x: Tensor, unmasked: Tensor | None, now: Tensors, latest: Tensors
     ) -> tuple[Tensor, tuple[Tensor, ...], Tensors]:
-        """Normalize x (batch, width) at one timestep; return y, the batch statistics, new `latest`.
+        """Normalize x (batch, width) at one timestep, with statistics of it or an earlier timestep.
 
         Args:
             x: tensor to normalize.
@@ -77,6 +77,9 @@ class BatchNormTraining(NamedTuple):
             now: the rows of this timestep.
             latest: mean and variance, (1, width), of the last timestep that had enough sequences,
                 and a number (1, 1) above 0 if any had; empty without a mask.
+
+        Returns:
+            y, the statistics of the batch, and `latest` for the next timestep.
         """
         moving = now[0], now[1]
         if not latest:

@@ -1,4 +1,4 @@
-"""Initializer of the candidate gate's bias in a normalized cell."""
+"""Initializer of the bias of a normalized cell: random values for the candidate gate."""
 
 import keras
 from keras import ops

@@ -220,7 +220,7 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
 
 
 def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
-    """Return for W and for U the number of dropout masks that decides whether to center it.
+    """Return for W and U the number of dropout masks from which `_centers_kernel` decides.
 
     In a joint form, a norm is of both products, so the larger number decides.
     """

@@ -184,7 +184,7 @@ def run(
 def _prepare(
     cell: NormCell, inputs: SequenceInputs, training: bool, *, center: bool
 ) -> tuple[Weights, dict[str, SlotNorm]]:
-    """Prepare the weights of the cell before the loop over time, and the norm of each slot.
+    """Return the weights for the loop, with centered kernels and added betas, and the norms.
 
     The kernels of LayerNorms are centered if `center` is True. Betas are added to the bias if the
     cell has a bias. The norms of the gates of a joint form become one, if they are equal.

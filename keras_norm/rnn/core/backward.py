@@ -171,7 +171,7 @@ def _through_joint_norms(
 def _through_norms(
     product: Product, norms: StepNorms, products: list[Tensor], dys: list[Tensor]
 ) -> list[Tensor]:
-    """Return the gradient of each group of a = x W before its norm; dy if it uses a Gram matrix."""
+    """Return da of each group of columns of a = x W; dy of a group that uses a Gram matrix."""
     if not products:
         return dys
     groups = zip(product.slots, product.groups(products[0]), dys, strict=True)

@@ -51,17 +51,17 @@ class Product(NamedTuple):
     inputs: int
 
     def uses_gram(self, slot: Slot) -> bool:
-        """Return whether the gradient of a group is computed with the Gram matrix G = W W^T."""
+        """Return whether the gradient of a norm slot is computed with the Gram matrix G = W W^T."""
         is_wide = slot.width > GRAM_RATIO * self.kernel.shape[0]
         return isinstance(slot.norm, SampleNorm) and self.inputs == 1 and is_wide
 
     def needs_product(self, slot: Slot) -> bool:
-        """Return whether the backward pass of a group needs its columns of the product `a`."""
+        """Return whether the backward pass of a norm slot needs its columns of the product `a`."""
         return slot.norm is not None and not self.uses_gram(slot)
 
     @property
     def is_needed(self) -> bool:
-        """Whether the backward pass of any group needs the product `a`."""
+        """Whether the backward pass of any norm slot needs the product `a`."""
         return any(map(self.needs_product, self.slots))
 
     def groups(self, a: Tensor) -> list[Tensor]:
@@ -89,7 +89,7 @@ class Product(NamedTuple):
         }
 
     def transposed(self) -> list[Tensor]:
-        """Compute W^T of each group, or (gamma W)^T of a group that uses a Gram matrix.
+        """Compute W^T of each norm slot, or (gamma W)^T if the slot uses a Gram matrix.
 
         With several inputs, compute W^T of each block.
         """
@@ -109,7 +109,7 @@ class Product(NamedTuple):
         grams: dict[str, Tensor],
         transposed: list[Tensor],
     ) -> tuple[Tensors, dict[str, Tensor]]:
-        """Compute the gradients of the inputs, and the w of the class docstring by slot.
+        """Compute the gradients dx of the inputs, and for each norm slot the factor w in dx.
 
         Args:
             xs: inputs (..., features).
