@@ -53,7 +53,7 @@ class Rounding:
             self._known[id(case.inputs)] = case.inputs, measured
         return self._known[id(case.inputs)][1]
 
-    def excuse(self, case: Case, result: OutputComparison) -> OutputComparison:
+    def accept(self, case: Case, result: OutputComparison) -> OutputComparison:
         """Accept a difference that rounding explains: return a comparison that passes.
 
         Args:

@@ -136,9 +136,9 @@ class _Split:
                 )
             return outputs
         name = self.names[id(texts[0])]
-        return [self._cut(output, name) for output in outputs]
+        return [self._replace_by_input(output, name) for output in outputs]
 
-    def _cut(self, output: Tensor, name: str) -> Tensor:
+    def _replace_by_input(self, output: Tensor, name: str) -> Tensor:
         """Replace an output of a layer that takes the texts `name` by a new input of the core.
 
         An output that is text is returned unchanged.

@@ -74,13 +74,13 @@ def keep_reductions_apart(model: openvino.Model) -> None:
     output, after the existing outputs.
     """
     for op in model.get_ops():
-        for body in bodies(op):
+        for body in subgraphs(op):
             keep_reductions_apart(body)
         if op.get_type_name().startswith("Reduce") and op.get_input_partial_shape(0).rank == 3:
             model.add_outputs(op.output(0))
 
 
-def bodies(op: openvino.Node) -> list[openvino.Model]:
+def subgraphs(op: openvino.Node) -> list[openvino.Model]:
     """Return the graphs that a loop or an If operation runs; [] for any other operation."""
     if op.get_type_name() == "If":
         return [op.get_then_body(), op.get_else_body()]

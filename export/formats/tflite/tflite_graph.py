@@ -1,7 +1,6 @@
 """Read the operations, the constants and the ranges of inputs of a TFLite file."""
 
 import dataclasses
-import functools
 import pathlib
 import re
 from collections.abc import Iterator
@@ -93,9 +92,12 @@ def read_graph(path: pathlib.Path) -> TFLiteGraph:
                 and (data := model.buffers[tensor.buffer].data) is not None
                 and len(data)
             ]
-            constants += sorted(found, key=functools.partial(_place, names))
+            constants += sorted(found, key=lambda constant: names.index(constant.name))
             operations += [
-                (kinds[op.opcodeIndex], *map(_plain, (op.inputs, op.outputs, op.builtinOptions)))
+                (
+                    kinds[op.opcodeIndex],
+                    *map(_to_tuples, (op.inputs, op.outputs, op.builtinOptions)),
+                )
                 for op in graph.operators or ()
             ]
         return TFLiteGraph(operations, constants, in_integers)
@@ -151,15 +153,10 @@ def _read_constant(tensor: Json, dtype: str, data: bytes, in_integers: bool) -> 
     return Constant(tensor.name.decode(), dtype, values, rounding)
 
 
-def _place(names: list[str], constant: Constant) -> int:
-    """Return the index of the first tensor with the name of a constant."""
-    return names.index(constant.name)
-
-
-def _plain(value: Json) -> Json:
+def _to_tuples(value: Json) -> Json:
     """Convert an array, list or object of a parsed file to nested tuples, which == can compare."""
     if isinstance(value, np.ndarray | list):
-        return tuple(map(_plain, value))
+        return tuple(map(_to_tuples, value))
     if hasattr(value, "__dict__"):
-        return (type(value).__name__, *((k, _plain(v)) for k, v in sorted(vars(value).items())))
+        return (type(value).__name__, *((k, _to_tuples(v)) for k, v in sorted(vars(value).items())))
     return value
