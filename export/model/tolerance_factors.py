@@ -93,7 +93,10 @@ def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
 def _count_timesteps(
     model: keras.Model, layers: Sequence[keras.layers.Layer], inputs: Arrays
 ) -> int:
-    """Return the most timesteps that a recurrent layer receives, without running such layers."""
+    """Return the largest number of timesteps in the inputs of a model's recurrent layers.
+
+    The recurrent layers themselves do not run.
+    """
     specs, tensors = input_specs(model), {}
     is_text = any(spec.dtype == "string" for spec in specs.values())
     for name, spec in specs.items():
