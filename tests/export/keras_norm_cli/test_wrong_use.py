@@ -180,7 +180,7 @@ def test_without_a_command_the_help_is_printed(run):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"z": np.zeros((4, 3, 3))}, "must be the model's inputs: 'x'"),
+        ({"z": np.zeros((4, 3, 3))}, "names of the model's inputs: 'x'"),
         ({"x": np.zeros((4, 3, 2))}, "Received shape (4, 3, 2)"),
         ({"x": np.array([[["a"] * 3] * 3] * 4)}, "takes float32. Received <U1"),
         ({"x": np.array(["a", "b"], dtype=object)}, "dtype str: texts.astype(str)"),
