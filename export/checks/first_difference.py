@@ -139,10 +139,10 @@ def _search_file(
             "no layer had a wrong output when the file ran again and returned every tensor",
         )
     if known.stored_weights is not None:
-        others = _layers_with_other_weights(model, known.stored_weights(path))
-        if others:
-            more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-            reason = f"the file does not contain the weights of {', '.join(others[:3])}{more}"
+        layers = _layers_with_other_weights(model, known.stored_weights(path))
+        if layers:
+            more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
+            reason = f"the file does not contain the weights of {', '.join(layers[:3])}{more}"
         elif stale:
             reason += ", and the file contains all weights of the model"
             stale = False

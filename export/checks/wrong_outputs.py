@@ -40,9 +40,9 @@ def _describe_cause(result: ArtifactResult, first: FirstDifference, wrong: list[
     if first.is_rounding:
         advice = f"Check at the lengths that you serve (lengths=), or give an atol{accept}."
         return Finding(result.name, first.reason, advice)
-    layer = "is not known" if first.layer is None else f"is {first.layer!r}"
+    layer = "not known" if first.layer is None else repr(first.layer)
     observation = (
-        f"outputs differ, and the first layer whose output differs {layer}: {first.reason}"
+        f"outputs differ, and the first layer whose output differs is {layer}: {first.reason}"
     )
     advice = _advise_on_layer(result, first, accept)
     if wrong and all(map(is_edge, wrong)):

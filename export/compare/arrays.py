@@ -90,30 +90,30 @@ def convert_input(data: TensorLike, spec: TensorSpec) -> Array:
     Raises:
         ValueError: NumPy cannot convert the data, or their shape or values do not fit the spec.
     """
-    who, is_texts = f"Input '{printable(spec.name)}' takes", spec.dtype == "string"
+    who, is_texts = f"Input '{printable(spec.name)}'", spec.dtype == "string"
     try:
         array = np.asarray(data, object if is_texts else None)
     except ValueError:  # NumPy rejects nested lists of different lengths, and symbolic tensors
         array = np.asarray(None)
     if array.dtype.kind == "O" and not (is_texts or isinstance(data, np.ndarray)):
         raise ValueError(
-            f"{who} an array of numbers. Received a {type(data).__name__} that NumPy cannot "
+            f"{who} takes an array of numbers. Received a {type(data).__name__} that NumPy cannot "
             "convert. Give an array; pad sequences of different lengths first."
         )
     if array.ndim != len(spec.shape) or any(
         size not in (None, n) for size, n in zip(spec.shape, array.shape, strict=True)
     ):
         wanted = str(spec.shape).replace("None", "any")
-        raise ValueError(f"{who} arrays of shape {wanted}. Received shape {array.shape}.")
+        raise ValueError(f"{who} takes arrays of shape {wanted}. Received shape {array.shape}.")
     if is_texts:
         try:
             return to_bytes(array)
         except ValueError as error:
-            raise ValueError(f"{who} texts: {error}.") from None
+            raise ValueError(f"{who} takes texts: {error}.") from None
     dtype = numpy_dtype(spec.dtype)
     if not can_convert(array, dtype):
         raise ValueError(
-            f"{who} {spec.dtype}. Received values of {array.dtype} that {spec.dtype} cannot "
+            f"{who} takes {spec.dtype}. Received values of {array.dtype} that {spec.dtype} cannot "
             "represent."
         )
     with np.errstate(over="ignore"):

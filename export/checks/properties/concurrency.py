@@ -52,5 +52,5 @@ class Concurrency(Property):
             for bound in bounds
             for k, actual in zip(indices, bound, strict=True)
         )
-        detail = f"{count} {threads} give the same outputs as single calls"
+        detail = f"{count} calls from {THREADS} threads give the same outputs as single calls"
         return self.compare(pairs, detail, tolerance.calls)
