@@ -44,7 +44,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class CheckResult(JsonDataclass):
-    """The result of `check`: true if no check failed.
+    """The result of `check`; `bool(result)` is True if no check failed.
 
     A quantized file passes within the limit for its precision, and its `status` is "approximate":
     its outputs are not equal to the Keras model's. `OutputResult.errors` has its changed

@@ -241,7 +241,7 @@ class OutputResult:
 
     @property
     def worst_case(self) -> int:
-        """Index of the test input with the worst comparison.
+        """Index of the test input on which the output differs most from the expected output.
 
         Test inputs that could not be compared come first, then failures, then the test input that
         needs the largest `atol`.
