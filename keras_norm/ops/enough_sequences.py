@@ -1,4 +1,4 @@
-"""Replace the batch statistics of timesteps with few sequences by those of an earlier timestep."""
+"""Timesteps with too few sequences use the batch statistics of an earlier timestep."""
 
 from keras import ops
 
@@ -32,7 +32,7 @@ def has_enough_sequences(count: Tensor, min_sequences: int) -> Tensor:
 
 
 def replace_moments(m: Moments, enough: Tensor, mean: Tensor, variance: Tensor) -> Moments:
-    """Replace the mean and the variance of moments by the arguments where `enough` is False."""
+    """Set the mean and the variance of `m` to `mean` and `variance` where `enough` is False."""
     return Moments(
         ops.where(enough, m.centered, m.centered + (m.mean - mean)),
         ops.where(enough, m.mean, mean),
@@ -53,8 +53,8 @@ def share_moments(m: Moments, min_sequences: int, *, axis: int) -> Moments:
     """
     enough = has_enough_sequences(ops.reshape(m.count, (-1, 1)), min_sequences)[:, 0]
     number = ops.cumsum(ops.cast(enough, "int32"))
-    # `number` counts the timesteps with enough sequences so far. The k-th timestep with enough
-    # sequences is the first at which `number` is k.
+    # `number[t]` is the count of timesteps 0...t with enough sequences. `number` first has the
+    # value `number[t]` at the last timestep with enough sequences: `searchsorted` finds it.
     latest = ops.searchsorted(number, number, side="left")
     none_before = number == 0
     latest = ops.where(none_before, ops.arange(ops.shape(number)[0], dtype=latest.dtype), latest)

@@ -36,11 +36,11 @@ class BatchStatistics(NamedTuple):
     count: Tensor
 
     def at_least(self, min_count: int) -> "BatchStatistics":
-        """Set counts below `min_count` to 0: a count of 0 does not change the moving statistics."""
+        """Set `count` to 0 where it is below `min_count`: moving statistics ignore a count of 0."""
         return self._replace(count=ops.where(self.count >= min_count, self.count, 0.0))
 
     def of_enough_sequences(self, min_sequences: int) -> "BatchStatistics":
-        """Set the count of timesteps with too few sequences to 0: moving statistics ignore them."""
+        """Set `count` to 0 if there are too few sequences: moving statistics ignore a 0."""
         enough = has_enough_sequences(self.count, min_sequences)
         return self._replace(count=ops.where(enough, self.count, 0.0))
 
@@ -49,7 +49,8 @@ class BatchStatistics(NamedTuple):
     ) -> "BatchStatistics":
         """If the count is 1, set the mean to the only unmasked value, and the variance to 0.
 
-        They replace a fallback, because other replicas may have further unmasked values.
+        A layer may normalize a single value with the moving mean and variance. The merge with the
+        batches of other replicas needs the mean and variance of the value itself.
 
         Args:
             x: the tensor with these statistics over `axes`, which have size 1 in the statistics.
@@ -63,7 +64,7 @@ class BatchStatistics(NamedTuple):
         return self._replace(mean=mean, variance=ops.where(is_one, 0.0, self.variance))
 
     def merge(self, other: "BatchStatistics") -> "BatchStatistics":
-        """Return the statistics of this batch and the batch `other` together.
+        """Merge the statistics of this batch with the statistics of the batch `other`.
 
         ::
 

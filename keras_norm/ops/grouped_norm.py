@@ -12,7 +12,7 @@ from keras_norm.typing import Tensor, Tensors
 
 @dataclasses.dataclass(frozen=True)
 class GroupedNorm:
-    """Apply `SampleNorm` to each of several groups of n features, without a loop over the groups.
+    """Apply LayerNorm or RMSNorm to each of several groups of n features, without a loop.
 
     ::
 

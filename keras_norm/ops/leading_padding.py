@@ -44,8 +44,8 @@ def roll_sequences(x: Tensor, shift: Tensor) -> Tensor:
     def function(x: Tensor, shift: Tensor) -> tuple[Tensor, Gradient]:
         return _roll(x, shift), lambda dy: [roll_sequences(dy, -shift)]
 
-    # The gradient of a roll is the opposite roll. From `tf.gather`, TensorFlow would derive a sum
-    # over segments.
+    # The gradient of a roll is the opposite roll. Without this custom gradient, TensorFlow would
+    # differentiate `tf.gather` and compute a sum over segments.
     return with_custom_gradient(function, x, shift)
 
 

@@ -35,8 +35,8 @@ def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
         )
     leading = list(range(len(mask.shape)))
     without_axis = [d for d in range(rank) if d != axis][: len(mask.shape)]
-    # A mask has the dimensions of x `without_axis`, or the `leading` ones. If both choices fit,
-    # prefer one with equal static sizes, then one with dynamic sizes, then one with sizes of 1.
+    # The sizes of a mask are those of x without the feature axis, or the first sizes of x. If both
+    # fit, prefer equal static sizes to dynamic sizes, and dynamic sizes to a size of 1.
     for fits in (operator.eq, _may_equal, _may_broadcast):
         for dims in (without_axis, leading):
             if all(fits(mask.shape[i], shape[d]) for i, d in enumerate(dims)):

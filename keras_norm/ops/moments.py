@@ -36,7 +36,7 @@ def statistics_dtype(dtype: DTypeLike) -> str:
 
 
 def identity(x: Tensor) -> Tensor:
-    """Return `x`: with one replica, the sum of `x` over all replicas."""
+    """Return `x` unchanged. This is the sum over all replicas if there is only one replica."""
     return x
 
 
@@ -78,7 +78,7 @@ def moments(
     x = ops.cast(x, statistics_dtype(x.dtype))
     axes = list(axes)
     n = all_reduce(_count_unmasked(x, axes, mask))
-    # Replace NaN at masked positions: its gradient would be 0 * NaN, which is NaN.
+    # Set masked NaN and inf to 0: otherwise the gradient would be NaN, because 0 * NaN is NaN.
     if mask is not None:
         x = ops.where(ops.logical_or(mask, ops.isfinite(x)), x, 0.0)
     centered, mean, variance = with_custom_gradient(
@@ -138,8 +138,8 @@ def _moments(
 
     def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor | None]:
         valid_share = ops.where(valid, share, 0.0) if fallback else share
-        # A fallback may have sizes above 1 along the reduced axes. The mean and the variance then
-        # have these sizes too, so their gradients are summed over these axes.
+        # The mean and variance in `fallback` may have a size above 1 along a reduced axis. The
+        # returned mean and variance then have this size too: sum their gradients over the axis.
         d_mean, d_variance = (
             total(d, [a for a in axes if d.shape[a] != 1]) for d in (d_mean, d_variance)
         )

@@ -39,8 +39,8 @@ def normalize(
         if epsilon_placement == "inside":
             a = ops.rsqrt(variance + epsilon)
         else:
-            # Replace 0 before sqrt, whose derivative at 0 is infinite: a constant row, such as
-            # padding, would otherwise get a gradient of NaN.
+            # Replace a variance of 0 by 1 before `sqrt`. The derivative of `sqrt` at 0 is infinite:
+            # padding, whose variance is 0, would get a gradient of NaN.
             positive = variance > 0
             root = ops.sqrt(ops.where(positive, variance, 1.0))
             a = 1.0 / (ops.where(positive, root, 0.0) + epsilon)

@@ -85,7 +85,7 @@ def all_reduce(x: Tensor) -> Tensor:
 
 
 def max_over_replicas(time: int | Tensor) -> int | Tensor:
-    """Return the largest number of timesteps of any replica; on one device return `time`."""
+    """Return the largest value of `time`, a number of timesteps, over all replicas."""
     return time if count_replicas() == 1 else _adapter().max_over_replicas(time)
 
 

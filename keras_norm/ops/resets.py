@@ -1,4 +1,4 @@
-"""Rows that contain several sequences: reset the states, and count timesteps in a sequence.
+"""Reset states and count timesteps in a batch whose rows contain several sequences each.
 
 `resets` is True at the first timestep of each sequence of a row. The first sequence of a row starts
 at timestep 0, whatever `resets` is there.
@@ -11,7 +11,7 @@ from keras_norm.typing import Tensor, Tensors
 
 
 def split_states(states: Tensors, resets: Tensor | None) -> tuple[Tensors, Tensors]:
-    """Split a list of states into those before the first timestep and those after a reset.
+    """Split a list into the states at timestep 0 of a row and the states that a reset sets.
 
     Args:
         states: with resets, both in this order; without resets, the states before the first
@@ -23,7 +23,7 @@ def split_states(states: Tensors, resets: Tensor | None) -> tuple[Tensors, Tenso
 
 
 def reset_states(states: Tensors, resets: Tensor | None, after_reset: Tensors) -> Tensors:
-    """Replace the states of the previous timestep by `after_reset` where a sequence starts.
+    """Set the states to `after_reset` in rows where a new sequence starts at this timestep.
 
     Args:
         states: the states after the previous timestep, each (..., batch, units).
@@ -76,14 +76,14 @@ def count_timesteps(mask: Tensor | None, resets: Tensor) -> Tensor:
 
 
 def _latest(values: Tensor, flags: Tensor) -> Tensor:
-    """Return at each timestep the value where `flags` was last True, or 0 if it never was.
+    """Return for each timestep t the last value up to t whose flag is True; 0 if there is none.
 
     Args:
         values: int32 (batch, time) or (time,), which do not decrease over time.
         flags: bool (batch, time).
     """
-    # The values do not decrease over time, so sorting puts the value at the k-th True flag at
-    # index k - 1.
+    # Values with a False flag become a large number. After sorting, the value with the k-th True
+    # flag has the index k - 1, because the values do not decrease over time.
     at_flags = ops.sort(ops.where(flags, values, ops.shape(flags)[1] + 1), axis=1)
     k = ops.cumsum(ops.cast(flags, "int32"), axis=1)
     return ops.where(k > 0, gather_timesteps(at_flags, ops.maximum(k - 1, 0)), 0)

@@ -10,7 +10,7 @@ from keras import ops
 from keras_norm.keras_internals import xla_compiles
 from keras_norm.typing import Tensor, Tensors
 
-# `row_mean` folds a longer row to a matrix with one of these numbers of columns, and sums its rows.
+# Numbers of columns to which `row_mean` may reshape a row of more than 64 elements.
 COLUMNS = range(16, 65)
 
 
@@ -59,12 +59,12 @@ class SampleNorm:
             v = v * (n / (n - self.ddof))
         if not self.outside:
             return ops.rsqrt(v + self.epsilon)
-        # Replace 0 before sqrt: the gradient of sqrt at 0 is infinite.
+        # Replace 0 by 1 before `sqrt`: the gradient of `sqrt` at 0 is infinite.
         root = ops.sqrt(ops.where(v > 0, v, 1.0))
         return 1.0 / (ops.where(v > 0, root, 0.0) + self.epsilon)
 
     def sensitivity(self, r: Tensor, n: int) -> Tensor | float:
-        """Compute the factor s of the gradient: 1 with the default `ddof` and `outside`."""
+        """Compute s in the formula of da (see the class); it is 1 with the default arguments."""
         factor = n / (n - self.ddof)
         if not self.outside:
             return factor
@@ -98,7 +98,7 @@ class SampleNorm:
 
 
 def row_mean(x: Tensor) -> Tensor:
-    """Compute the mean over the last axis, as `ops.mean` with `keepdims=True`.
+    """Compute the mean over the last axis, like `ops.mean` with `keepdims=True`.
 
     XLA on TensorFlow adds the elements of a row one after the other, but the elements of a matrix
     product in parallel. So on TensorFlow the mean of a row is a product with ones. XLA

@@ -23,7 +23,7 @@ def scan(
     training: bool = False,
     independent_rows: bool = False,
 ) -> tuple[Nest, Nest]:
-    """Call a step function at every timestep, the first axis of `xs`, as `jax.lax.scan`.
+    """Call a step function once for each timestep, like `jax.lax.scan`; axis 0 of `xs` is time.
 
     All arguments are nests of tensors. The implementations get their tensors in flat lists.
 

@@ -7,13 +7,13 @@ from keras_norm.typing import Tensor
 
 
 def count_replicas() -> int:
-    """Return the number of replicas of the tf.distribute strategy; 1 outside replica functions."""
+    """Return the number of replicas of the tf.distribute strategy; 1 outside of `strategy.run`."""
     context = tf.distribute.get_replica_context()
     return 1 if context is None else int(context.num_replicas_in_sync)
 
 
 def is_in_loop() -> bool:
-    """Return whether this code is in a loop, conditional or function inside a replica function."""
+    """Return whether a replica runs this code in a loop, a conditional or a nested tf.function."""
     return not is_graph_of_replica()
 
 
@@ -26,6 +26,6 @@ def sum_over_replicas(x: Tensor) -> Tensor:
 
 def max_over_replicas(time: int | Tensor) -> Tensor:
     """Return the largest number of timesteps of all replicas."""
-    # Gather static numbers of timesteps too: the inputs of each replica have their own shape.
+    # Compare all replicas even if `time` is static: each replica has inputs of its own shape.
     context = tf.distribute.get_replica_context()
     return tf.reduce_max(context.all_gather(tf.reshape(tf.identity(time), (1,)), axis=0))

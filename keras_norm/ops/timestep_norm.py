@@ -117,9 +117,10 @@ class TimestepNorm:
     def sums_before(
         self, statistics: Tensors, d_gamma: Tensor, d_beta: Tensor, later: Tensors
     ) -> Tensors:
-        """Return sums of dy and a' * dy for the earlier timestep whose statistics this one uses.
+        """Return sums of dy and a' * dy that an earlier timestep adds to its own sums.
 
-        They are 0 if this timestep computed its statistics itself.
+        This timestep uses the statistics of the earlier timestep. The sums are 0 if this timestep
+        computed its statistics itself.
         """
         sums = d_beta + later[0], d_gamma + later[1]
         return [ops.where(statistics[-1] > 0, 0.0, s) for s in sums]
@@ -130,12 +131,12 @@ class TimestepNorm:
 
 
 def first_latest(width: int, dtype: str) -> Tensors:
-    """Return zeros: timestep 0 has no earlier timestep whose statistics it could use."""
+    """Return zeros in place of the statistics of an earlier timestep: timestep 0 has none."""
     return [ops.zeros((1, n), dtype) for n in (width, width, 1)]
 
 
 def with_latest(moving: Tensors, latest: Tensors) -> Tensors:
-    """Replace moving statistics by those of the last timestep that had enough sequences, if any.
+    """Return the statistics in `latest`, or `moving` if no earlier timestep had enough sequences.
 
     Args:
         moving: two moving statistics, and whether this timestep has enough sequences.
