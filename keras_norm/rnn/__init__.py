@@ -13,8 +13,8 @@ from keras_norm.rnn.presets import create_presets
 from keras_norm.rnn.simple_rnn import NormSimpleRNN as NormSimpleRNN
 
 LAYERS: list[typing.Any] = [value for value in list(vars().values()) if isinstance(value, type)]
-# For each Keras cell class, the layer that replaces a Keras layer with such a cell: NormLSTM for
-# keras.layers.LSTMCell.
+# A dict from Keras cell classes to layers of keras_norm, such as keras.layers.LSTMCell: NormLSTM.
+# The layer replaces a Keras layer that has the Keras cell.
 KERAS_CELLS = {
     getattr(keras.layers, f"{layer.keras_class.__name__}Cell"): layer
     for layer in LAYERS

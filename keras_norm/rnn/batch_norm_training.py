@@ -34,7 +34,7 @@ class BatchNormTraining(NamedTuple):
     def of_layer(
         cls, layer: StatisticsNormalization, steps: Tensor, unmasked: Tensor | None, dtype: str
     ) -> "BatchNormTraining":
-        """Create the `BatchNormTraining` of a batch normalization layer for these timesteps.
+        """Create a `BatchNormTraining` from a batch normalization layer and the timesteps `steps`.
 
         Args:
             layer: the layer.
@@ -50,7 +50,7 @@ class BatchNormTraining(NamedTuple):
         return cls((*rows, has_enough_sequences(count, layer.min_sequences)), layer)
 
     def first_latest(self) -> Tensors:
-        """Return the argument `latest` of `normalize_step` for the first timestep."""
+        """Return `latest`, an argument of `normalize_step`, for timestep 0: zeros, or []."""
         if len(self.rows) < 3:
             return []
         # Use the static width: TensorFlow's gradient of a loop needs static shapes.
@@ -69,7 +69,7 @@ class BatchNormTraining(NamedTuple):
     def normalize_step(
         self, x: Tensor, unmasked: Tensor | None, now: Tensors, latest: Tensors
     ) -> tuple[Tensor, tuple[Tensor, ...], Tensors]:
-        """Normalize x (batch, width) at one timestep, with statistics of it or an earlier timestep.
+        """Normalize x (batch, width) with the statistics of this timestep or an earlier timestep.
 
         Args:
             x: tensor to normalize.

@@ -1,4 +1,4 @@
-"""Run a recurrent layer in both directions, also over rows that contain several sequences."""
+"""A `Bidirectional` layer with the call argument `resets` of the layers of keras_norm."""
 
 import keras
 
@@ -9,7 +9,7 @@ from keras_norm.typing import Nest, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class Bidirectional(keras.layers.Bidirectional):
-    """Run a recurrent layer in both directions, with the call argument `resets` for both.
+    """Run a recurrent layer in both directions; both layers get the call argument `resets`.
 
     Without `resets` it equals `keras.layers.Bidirectional`, which does not have this argument and
     also takes the layers of this package.

@@ -20,7 +20,7 @@ RESETS_SHAPE = (
 
 
 class MaskWithResets(NamedTuple):
-    """The call arguments `mask` and `resets` as one mask, which Keras passes to `inner_loop`.
+    """The call arguments `mask` and `resets` in one tuple: Keras passes it on as the mask.
 
     Args:
         mask: the mask, or None.

@@ -30,7 +30,7 @@ class CandidateNormal(keras.initializers.RandomNormal):
         super().__init__(mean, stddev, seed)
 
     def for_cell(self, units: int, gate: int) -> "CandidateNormal":
-        """Return a copy of the initializer for a cell with these units and this candidate gate.
+        """Return a copy of the initializer for a cell with `units` and the candidate gate `gate`.
 
         Args:
             units: size of the cell's state.

@@ -128,7 +128,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         return {}
 
     def read_by_step(self, weights: Weights) -> CellWeights:
-        """Merge the weights and masks in `weights.cell` and the options of the cell to one dict."""
+        """Return the dict that `forward_step` reads: `weights.cell` and the options of the cell."""
         return {**weights.cell, **self.step_options()}
 
     def project_inputs(
@@ -175,7 +175,8 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             of_x, of_h = self.kernel_slots()
             xs, widths = split_columns(x, [*of_x.values()]), [*of_h.values()]
             bias, has_norm = weights.recurrent_bias, of_h.keys() & self.slots.templates
-            u = u if bias is None or has_norm else u + bias  # one addition, not one per group
+            # Without norms, add the bias before the split into groups: one addition is enough.
+            u = u if bias is None or has_norm else u + bias
             us = [norm(*group) for group in zip(of_h, split_columns(u, widths), strict=True)]
             if bias is not None and has_norm:
                 us = [y + b for y, b in zip(us, split_columns(bias, widths), strict=True)]

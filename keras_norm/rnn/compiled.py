@@ -68,14 +68,15 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
         for slot, width in slots.items():
             norm = norms.get(slot)
             if center_kernel and isinstance(norm, SampleNorm):
-                # The rows of the product have zero mean, because the rows of the kernel have zero
-                # mean. So the norm subtracts no mean.
+                # The rows of the kernel W have zero mean, so the rows of x W have zero mean too:
+                # the norm subtracts no mean.
                 norm = dataclasses.replace(norm, center=False)
             described.append(Slot(slot, width, norm))
         return tuple(described)
 
-    # A kernel with rows of zero mean gives a product with rows of zero mean, unless each gate has
-    # its own dropout mask. With a mask for each gate, the norm subtracts the mean.
+    # If all gates share a dropout mask, row means are subtracted from the kernel, and the norm
+    # subtracts no mean. With one mask for each gate, the rows of x W would still have a mean: the
+    # norm subtracts it.
     kernel, recurrent = (
         describe(slots, _centers_kernel(n)) for slots, n in zip(of_kernels, masks, strict=True)
     )
@@ -85,8 +86,8 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
     options = _hashable_options(cell)
     zoneout: tuple[float, ...] = cell.zoneout_rates()
     if training:
-        # In training, `draw_masks` draws the units that keep their values. So one program serves
-        # all zoneout rates above 0.
+        # In training only `draw_masks` needs the rates. The recurrence has True for each rate above
+        # 0, so one compiled program serves all rates above 0.
         zoneout = tuple(rate > 0 for rate in zoneout)
     return Recurrence(type(cell), *slots, cell.groups(), zoneout, options, *masks)
 
@@ -154,7 +155,7 @@ def run(
 
 
 def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
-    """Combine equal norms of x W + h U of all gates to one slot; else return `gates`.
+    """Combine the norms of x W + h U of all gates to one norm if they are equal.
 
     On PyTorch the gates keep their norms, because LayerNorm is one operation there.
     """
@@ -171,9 +172,9 @@ def _count_sequences(
     recurrence: Recurrence,
     layers: Mapping[str, keras.layers.Layer],
 ) -> dict[str, Tensor]:
-    """Count the unmasked sequences of each timestep (time, 1), for each slot with batch norm.
+    """Count the unmasked sequences at each timestep, (time, 1), for each batch norm of the cell.
 
-    A slot with `synchronized` counts the sequences of all replicas.
+    For a norm with `synchronized=True`, count the sequences of all replicas.
     """
     if not recurrence.learning:
         return {}
@@ -190,7 +191,7 @@ def load_adapter() -> ModuleType:
 
 
 def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
-    """Collect the weights of a recurrence, with centered kernels and betas added to the bias."""
+    """Collect the weights of a recurrence; subtract row means from kernels, add betas to biases."""
     layers, of_kernels = cell.slot_layers(), cell.kernel_slots()
 
     def weights_named(name: str, slots: Iterable[str]) -> dict[str, Tensor]:
@@ -220,17 +221,17 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
 
 
 def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
-    """Return for W and U the number of dropout masks from which `_centers_kernel` decides.
+    """Return the argument of `_centers_kernel` for W and for U: a number of dropout masks.
 
-    In a joint form, a norm is of both products, so the larger number decides.
+    A joint form has norms of x W + h U, so both kernels get the larger number.
     """
     return (max(masks),) * len(masks) if cell.joint_slots() else masks
 
 
 def _centers_kernel(masks: int) -> bool:
-    """Return whether row means are subtracted from a kernel with this number of dropout masks.
+    """Return whether to subtract row means from a kernel whose inputs have `masks` dropout masks.
 
-    On PyTorch they are not: LayerNorm is one operation there, which subtracts the mean itself.
+    Return False on PyTorch: LayerNorm is one operation there, which subtracts the mean itself.
     """
     return masks < 2 and keras.backend.backend() != "torch"
 
@@ -244,8 +245,8 @@ def _is_supported(norm: Norm | None) -> bool:
     """
     if isinstance(norm, SampleNorm):
         return type(norm) is SampleNorm and norm.epsilon > 0
-    # The batch is padded, and may be split. A norm over the batch would be wrong then,
-    # except `TimestepNorm`: it masks the padding, and its batch is not split.
+    # The batch is padded, and may be split in two, so statistics of the batch would be wrong.
+    # `TimestepNorm` is supported: it masks the padding, and its batch is not split.
     return norm is not None and (isinstance(norm, TimestepNorm) or not norm.per_batch)
 
 

@@ -17,7 +17,7 @@ class FileWeights(keras.Layer):
     """
 
     def slot_layers(self) -> dict[str, keras.layers.Layer]:
-        """Return the norm layers of the cell by slot; see `NormCell`."""
+        """Return a dict from each slot with a norm, such as "kernel_norm", to its norm layer."""
         raise NotImplementedError
 
     def load_own_variables(self, store: Mapping[str, Any]) -> None:

@@ -184,10 +184,10 @@ def run(
 def _prepare(
     cell: NormCell, inputs: SequenceInputs, training: bool, *, center: bool
 ) -> tuple[Weights, dict[str, SlotNorm]]:
-    """Return the weights for the loop, with centered kernels and added betas, and the norms.
+    """Return the weights and the norms of a cell for the loop over time.
 
-    The kernels of LayerNorms are centered if `center` is True. Betas are added to the bias if the
-    cell has a bias. The norms of the gates of a joint form become one, if they are equal.
+    If `center` is True, row means are subtracted from the kernels of LayerNorms. If the cell has a
+    bias or a joint form, betas are added to the bias. Equal norms of all gates become one norm.
     """
     layers = {
         slot: _convert(layer, slot, inputs, training) for slot, layer in cell.slot_layers().items()
@@ -218,7 +218,7 @@ def _prepare(
 def _group_gates(
     layers: dict[str, SlotNorm], gates: Sequence[SlotNorm | None]
 ) -> dict[str, SlotNorm]:
-    """Combine equal norms of x W + h U of all gates to one norm; else return `layers`."""
+    """Combine the norms of x W + h U of all gates to one norm if they are equal."""
     norms, gammas = ([getattr(gate, name, None) for gate in gates] for name in ("norm", "gamma"))
     grouped = group_norms(norms, gammas)
     if grouped is None:

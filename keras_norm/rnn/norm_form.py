@@ -64,13 +64,14 @@ class NormForm:
         return not self.slots.templates
 
     def joint_slots(self) -> dict[str, int]:
-        """Return norm slots of x W + h U with their widths; {} with norm_form="separate"."""
+        """Return a dict from the slots of x W + h U to their widths; {} if norm_form="separate"."""
         return {} if self.norm_form == "separate" else self.slots.widths
 
     def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the norm slots of x W and of h U with their widths; "" for columns without a slot.
+        """Return the slots of x W, such as "kernel_norm", and those of h U, with their widths.
 
-        In a joint form both have all slots.
+        The name is "" if the cell has no slot for the product. In a joint form both dicts have all
+        slots.
         """
         widths = self.slots.widths
         if self.joint_slots():
@@ -109,12 +110,12 @@ class NormForm:
             )
 
     def groups(self) -> tuple[int, ...]:
-        """Return the widths of the groups of columns of h U that `forward_step` receives."""
+        """Return the widths of the tensors `u` of `forward_step`, groups of columns of h U."""
         sizes = [n * self.units for slot, n in self.SLOTS.items() if slot in RECURRENT_SLOTS]
         return tuple(sizes) or (self.recurrent_kernel.shape[1],)
 
     def added_slots(self) -> tuple[str, ...]:
-        """Return the norm slots whose beta is added to the bias of the cell.
+        """Return the slots whose beta may be added to the cell's bias, such as "kernel_norm".
 
         They are `ADDED_SLOTS` of the class with `forward_step`, and all slots of a joint form.
         """
@@ -123,7 +124,7 @@ class NormForm:
         return (*added, *self.joint_slots())
 
     def by_gate(self, norm: ApplyNorm) -> ApplyNorm:
-        """Return a function that, for `JOINT_SLOT`, applies the norm of each gate to its columns.
+        """Return a function like `norm`; for `JOINT_SLOT` it normalizes the columns gate by gate.
 
         Args:
             norm: function (slot, tensor) -> tensor for the slots of the cell.

@@ -131,7 +131,7 @@ class NormRNN(keras.layers.RNN):
     def rematerialized_call(
         self, layer_call: Callable[..., object], *args: object, **kwargs: object
     ) -> Callable[..., object]:
-        """Return the call for keras.RematScope; a layer with moving statistics runs only once."""
+        """Return the call for keras.RematScope; with moving statistics, the call runs only once."""
         call = super().rematerialized_call(layer_call, *args, **kwargs)
         norms = self.cell.slot_layers().values()
         has_statistics = any(isinstance(norm, StatisticsNormalization) for norm in norms)

@@ -1,4 +1,4 @@
-"""Layers and cells with the norms of a paper in every slot, such as `LayerNormLSTM`."""
+"""Layers and cells whose norms are all of one kind, such as `LayerNormLSTM`."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
@@ -70,9 +70,12 @@ class BatchNormPreset(NormCell):
 
 
 class Preset(NamedTuple):
-    """Parts of which `create_presets` makes classes such as `LayerNormLSTM`: prefix, mixin, text.
+    """A kind of norm, for which `create_presets` creates classes such as `LayerNormLSTM`.
 
-    `convert` and `keras_norm.rnn` read the dict `PRESETS`.
+    Args:
+        prefix: first part of the class names, such as "LayerNorm".
+        mixin: base class of the cells, which sets the argument `norm`.
+        text: text about the norm for the docstrings.
     """
 
     prefix: str

@@ -1,4 +1,4 @@
-"""Prepare the inputs of a loop over time: transpose them to time first, and align sequences."""
+"""Prepare the inputs of a loop over time: time becomes axis 0, padding moves to the end."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from keras_norm.rnn.core.recurrence import Tree
 from keras_norm.rnn.random_masks import Masks
 from keras_norm.typing import Tensor, Tensors
 
-# A dict from each slot to its batch statistics at every timestep.
+# A dict from slots, such as "kernel_norm", to the batch statistics at every timestep.
 Statistics: TypeAlias = dict[str, BatchStatistics]
 # A tuple: the outputs at every timestep or None, the last states, and the batch statistics.
 Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]

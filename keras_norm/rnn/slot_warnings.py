@@ -54,5 +54,5 @@ def warn_of_small_projection(slots: Slots, layers: Mapping[str, keras.layers.Lay
 
 
 def _norms_of(slots: Iterable[str]) -> str:
-    """Return the argument `norm` with these slots as Python code: "{'recurrent_norm': ...}"."""
+    """Return Python code of a dict with `slots` as keys, such as "{'recurrent_norm': ...}"."""
     return "{" + ", ".join(f"'{slot}': ..." for slot in slots) + "}"

@@ -112,7 +112,7 @@ class Slots:
         return ops.swapaxes(steps, 0, 1)
 
     def _leading_padding_counts(self) -> bool | None:
-        """Return `count_leading_padding` of the norms that have it; None if no norm has it."""
+        """Return the value of `count_leading_padding` in all norms; None if no norm has it."""
         name = "count_leading_padding"
         counts = {
             slot: template.config.get(name, False)

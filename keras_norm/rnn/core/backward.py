@@ -158,7 +158,7 @@ def backward(
 def _through_joint_norms(
     recurrence: Recurrence, norms: StepNorms, rows: Tree, dys: list[Tensor]
 ) -> list[Tensor]:
-    """Compute the gradient of x W + h U before its norms, as a list of one tensor."""
+    """Return a list with one tensor: the gradient of x W + h U, the input of the norms."""
     dy = side_by_side(dys)
     if not rows["product"]:
         return [dy]
@@ -171,7 +171,10 @@ def _through_joint_norms(
 def _through_norms(
     product: Product, norms: StepNorms, products: list[Tensor], dys: list[Tensor]
 ) -> list[Tensor]:
-    """Return da of each group of columns of a = x W; dy of a group that uses a Gram matrix."""
+    """Return the gradient da of each group of columns of the product a = x W.
+
+    For a group that uses a Gram matrix, return dy, the gradient of the normalized group.
+    """
     if not products:
         return dys
     groups = zip(product.slots, product.groups(products[0]), dys, strict=True)

@@ -35,7 +35,7 @@ def clip_gradient(c: Tensor, dc: Tensor, options: CellWeights) -> Tensor:
 
 
 def read_old_state(z: Tensor, c: Tensor, weights: CellWeights) -> tuple[Tensors, Tensor]:
-    """Add peepholes of c to i and f: return [z_i + p_i * c, z_f + p_f * c, z_g], and z_o as is.
+    """Add peepholes of c to i and f: return [z_i + p_i * c, z_f + p_f * c, z_g], and z_o.
 
     Args:
         z: pre-activations of i, f, g and o, (batch, 4 * units).

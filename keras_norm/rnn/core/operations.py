@@ -12,7 +12,7 @@ from keras_norm.typing import Tensor, Tensors
 
 
 class Zero:
-    """Zero to add to a tensor: the sum is the tensor itself, without an operation."""
+    """The number 0: `x + Zero()` returns the tensor x itself, without an operation."""
 
     def __add__(self, other: Tensor) -> Tensor:
         return other
@@ -126,7 +126,8 @@ def fold_weights(
                 blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
         if any(slot in centered for slot in slots):
             kernels[side] = ops.concatenate(blocks, axis=1)
-        # A norm of x W + h U has columns in both kernels. Add its beta only to the bias of x W.
+        # The slots of x W + h U are in both dicts of `kernel_slots`. Add their betas once, to the
+        # bias of x W.
         own = [slot for slot in slots if side == 0 or slot not in kernel_slots[0]]
         for slot in [slot for slot in own if slot in betas]:
             target = 0 if slot in added else side

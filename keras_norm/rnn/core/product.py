@@ -51,21 +51,21 @@ class Product(NamedTuple):
     inputs: int
 
     def uses_gram(self, slot: Slot) -> bool:
-        """Return whether the gradient of a norm slot is computed with the Gram matrix G = W W^T."""
+        """Return whether the gradient of a norm is computed with the Gram matrix G = W W^T."""
         is_wide = slot.width > GRAM_RATIO * self.kernel.shape[0]
         return isinstance(slot.norm, SampleNorm) and self.inputs == 1 and is_wide
 
     def needs_product(self, slot: Slot) -> bool:
-        """Return whether the backward pass of a norm slot needs its columns of the product `a`."""
+        """Return whether the backward pass of a norm needs its input, a group of columns of `a`."""
         return slot.norm is not None and not self.uses_gram(slot)
 
     @property
     def is_needed(self) -> bool:
-        """Whether the backward pass of any norm slot needs the product `a`."""
+        """Whether the backward pass of any norm needs the product `a`."""
         return any(map(self.needs_product, self.slots))
 
     def groups(self, a: Tensor) -> list[Tensor]:
-        """Split the columns of the product `a` into one group for each norm slot."""
+        """Split the columns of the product `a` into one group for each of the `slots`."""
         return split_columns(a, [slot.width for slot in self.slots])
 
     def blocks(self, a: Tensor) -> list[Tensor]:
@@ -80,7 +80,7 @@ class Product(NamedTuple):
         return side_by_side(list(map(_multiply, xs, self.blocks(self.kernel))))
 
     def grams(self, xs: Tensors) -> dict[str, Tensor]:
-        """Compute x G, with the Gram matrix G = W W^T, for each norm slot that uses it."""
+        """Compute x G, with the Gram matrix G = W W^T, for each group of columns that uses G."""
         groups = zip(self.slots, self.groups(self.kernel), strict=True)
         return {
             slot.name: _multiply(xs[0], ops.matmul(kernel, ops.transpose(kernel)))
@@ -89,7 +89,7 @@ class Product(NamedTuple):
         }
 
     def transposed(self) -> list[Tensor]:
-        """Compute W^T of each norm slot, or (gamma W)^T if the slot uses a Gram matrix.
+        """Compute W^T of each group of columns, or (gamma W)^T if the group uses a Gram matrix.
 
         With several inputs, compute W^T of each block.
         """
@@ -109,7 +109,7 @@ class Product(NamedTuple):
         grams: dict[str, Tensor],
         transposed: list[Tensor],
     ) -> tuple[Tensors, dict[str, Tensor]]:
-        """Compute the gradients dx of the inputs, and for each norm slot the factor w in dx.
+        """Compute the gradients of the inputs, and the factor w in the equations of `Product`.
 
         Args:
             xs: inputs (..., features).
@@ -139,10 +139,10 @@ class Product(NamedTuple):
         statistics: dict[str, Tensors],
         ws: dict[str, Tensor],
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Compute the gradient of W, and for each slot the gradient of gamma and the sum of `rows`.
+        """Compute the gradients of W and gamma, and sum the gradients in `rows` over all samples.
 
-        The sums are over the rows of each column. Only the groups that use a Gram matrix have a
-        gradient of gamma here. Arguments as for `input_gradients`, and its second result.
+        The arguments are those of `input_gradients`, and `ws` is its second result. Only the groups
+        that use a Gram matrix have a gradient of gamma here.
         """
         if self.inputs > 1:
             blocks = zip(xs, self.blocks(side_by_side(rows)), strict=True)
@@ -156,7 +156,7 @@ class Product(NamedTuple):
         one = ops.ones_like(x[..., :1])
         for slot, row, kernel in zip(self.slots, rows, self.groups(self.kernel), strict=True):
             scaled = statistics[slot.name][0] * x if self.uses_gram(slot) else x
-            # With the column of ones, the last row of q is the sum of `row` over all samples.
+            # x gets a column of ones, so the last row of q is the sum of `row` over all samples.
             q = contract(ops.concatenate([scaled, one], axis=-1), row)
             d_kernel, sums[slot.name] = q[:-1], q[-1]
             if self.uses_gram(slot):

@@ -1,4 +1,4 @@
-"""The types of a cell's step, and the static description of a recurrence with its norms."""
+"""Types for one timestep of a cell, such as `StepResult`, and for a recurrence with its norms."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# A subclass of a norm layer that overrides only these methods keeps the `step_norm` of its base.
+# If a subclass of a norm layer overrides only these methods, `step_norm` of its base class is used.
 SETUP_METHODS = ("build", "get_config", "from_config")
 
 # A dict from names to tensors, or to nested lists and dicts of tensors.
@@ -26,8 +26,9 @@ Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
 # of the timestep.
 CellWeights: TypeAlias = dict[str, Any]
 
-# Gradients of weights other than kernels and biases by name: an array with a row for each sample,
-# or for a matrix W the pair (x, da) of its product a = x W.
+# A dict from names of weights, other than kernels and biases, to gradients. A gradient is an array
+# with one row for each sample. The gradient of a matrix W is the pair (x, da) of its product
+# a = x W.
 WeightGradients: TypeAlias = dict[str, Tensor | tuple[Tensor, Tensor]]
 
 
@@ -130,7 +131,7 @@ class Norm(Protocol):
 
 
 def step_norm(layer: keras.layers.Layer, training: bool) -> Norm | None:
-    """Return `layer.step_norm(training)`, or None if this method does not describe the layer.
+    """Return `layer.step_norm(training)`, or None if the layer may compute something else.
 
     Returns:
         None for a layer without this method. None also for a subclass that overrides a method that
@@ -236,7 +237,7 @@ class Recurrence(NamedTuple):
 
 
 def map_tree(function: Callable[..., Nest], *trees: Nest) -> Nest:
-    """Apply a function to the leaves of nested dicts and lists, as `keras.tree.map_structure`.
+    """Apply a function to the leaves of nested dicts and lists, like `keras.tree.map_structure`.
 
     PyTorch calls it at every timestep, and `keras.tree` takes ten times as long there.
     """

@@ -25,7 +25,9 @@ from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.core.zoneout import change_states, changes_at
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# An iteration of a `Loop`: (carry, rows of the timestep, shared tensors) -> (new carry, new rows).
+# One iteration of a `Loop`: a function of the carry, the rows of the timestep, and the tensors that
+# all timesteps share. It returns the new carry and the rows to write. The rows of timestep t are
+# slices x[t] of tensors (time, ...).
 Body: TypeAlias = Callable[[Nest, Tree, Tree], tuple[Nest, Tree]]
 
 
@@ -54,7 +56,7 @@ class Loop(Protocol):
         initial: Tensors | None = None,
         reverse: bool = False,
     ) -> tuple[Nest, Tree]:
-        """Call `body` at every timestep; return the last carry and the written rows.
+        """Call `body` at every timestep; return the last carry, and the results stacked over time.
 
         Args:
             body: step of the loop.

@@ -12,7 +12,7 @@ WRONG_GRADIENTS = "{}.backward must return three gradients, of a, gamma and beta
 
 
 class StepNorms:
-    """The norms of a recurrence at one timestep; a call normalizes a tensor with a slot's norm.
+    """The norms of a recurrence at one timestep: `norms("kernel_norm", a)` normalizes `a`.
 
     Args:
         recurrence: the recurrence.

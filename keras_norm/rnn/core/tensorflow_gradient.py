@@ -12,9 +12,8 @@ from keras_norm.rnn.core.sequence import forward
 from keras_norm.rnn.core.tensorflow_programs import CompiledLoop, TracedLoop, traced
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Number of parts into which a batch is split. Each part is an XLA program, and the programs run in
-# parallel. One program alone leaves the second of two cores idle most of the time. Four parts take
-# as long as two.
+# A batch is split into this number of parts, which run in parallel, each in an XLA program. A
+# single program leaves one of two cores idle most of the time. Four parts take as long as two.
 PARTS = 2
 
 # XLA compiles a program for each size. Dynamic sizes are rounded up to these sizes: a hundred
@@ -58,8 +57,8 @@ def run(
     batch = tf.shape(xs[0])[1]
     rows, length = -(-batch // parts), time
     if _is_dynamic(batch_size):
-        # Round up half of the batch even if the batch is not split: a recurrence with batch norm
-        # then needs as few programs as a recurrence with per-sample norms.
+        # Round up half of the batch, and double the result if the batch is not split. Then batch
+        # norm, whose batch is never split, needs as few programs as per-sample norms.
         rows = _round_up(-(-batch // PARTS), ROWS) * (PARTS // parts)
     if _is_dynamic(xs[0].shape[0]):
         length = _round_up(time, LENGTHS)
@@ -92,12 +91,12 @@ def run(
     of_states = _split(states, split_batch, parts)
     results = []
     for k in range(parts):
-        # A part without rows runs one timestep, because TensorFlow's vectorized loops cannot stack
-        # an array without rows.
+        # A part may contain only padding: the second half of a batch of 1. Run one timestep of
+        # this part, because TensorFlow's vectorized loops cannot stack the results of 0 timesteps.
         steps = tf.where(k * rows < batch, time, tf.minimum(time, 1))
         inputs = Inputs(of_xs[k], of_states[k], weights)
-        # In training, always return the output sequence: it is a residual anyway. So layers with
-        # return_sequences=True and layers with return_sequences=False share one compiled function.
+        # In training, always return the output sequence, which the backward pass needs in any case.
+        # Then layers with and without `return_sequences` share one compiled function.
         settings = recurrence, training or return_sequences, training
         of_part = {name: split[k] for name, split in split_constants.items()}
         results.append(_run_part(*settings, steps, inputs, of_part))
@@ -123,7 +122,7 @@ def _run_part(
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def differentiable(inputs: Inputs) -> Nest:
-        # Without `stop_gradient`, a tape would differentiate the programs too.
+        # Without `stop_gradient`, a tape would also differentiate the program called here.
         still = tf.nest.map_structure(tf.stop_gradient, inputs)
         program = traced(_forward, CompiledLoop, recurrence, return_sequences, training)
         arguments = still.weights, steps, still.xs, still.states, constants
@@ -194,7 +193,7 @@ def _gradient(
     residuals: Tree,
     d_results: list[Tensor],
 ) -> Inputs:
-    """Compute the gradients of `inputs`; second gradients are derived from an uncompiled loop."""
+    """Compute the gradients of `inputs`; for second derivatives, run an uncompiled loop."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def first(*both: Nest) -> Nest:

@@ -18,7 +18,7 @@ TRACES = 32
 
 @functools.lru_cache(maxsize=TRACES)
 def traced(function: Callable[..., Nest], *settings: Any) -> Callable[..., Nest]:
-    """Return a function that calls `function(*settings, weights, *arguments)` as a traced program.
+    """Return a function that runs `function(*settings, weights, *arguments)` as a traced program.
 
     The weights and the arguments are trees of tensors. All but the last dimension of each argument
     is dynamic, so that one trace serves all batch sizes and lengths.
@@ -63,8 +63,8 @@ class CompiledLoop:
         if not self.compiles:
             return run(*arguments)
         program = tf.function(run, jit_compile=True, autograph=False)
-        # A call of `program` would put its caller into the context of XLA, in which TensorFlow
-        # cannot differentiate a conditional. So a concrete function is called.
+        # Call a concrete function. After a direct call of `program`, TensorFlow would treat the
+        # caller as XLA code, and could not differentiate a conditional in it.
         signature = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), arguments)
         with tf.init_scope():
             concrete = program.get_concrete_function(*signature)
@@ -125,7 +125,7 @@ def _run_loop(
 
 
 def _written_rows(body: Body, carry: Nest, arrays: Tree, shared: Tree) -> Tree:
-    """Trace `body` in a temporary graph to get the shapes and dtypes of the rows that it writes."""
+    """Trace `body` in a temporary graph; return its results: symbolic tensors without values."""
 
     def placeholder(x: Tensor, shape: tf.TensorShape) -> Tensor:
         return tf.compat.v1.placeholder(x.dtype, shape)

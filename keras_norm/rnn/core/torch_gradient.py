@@ -45,7 +45,8 @@ def run(
     else:
         folded, constants = fold_gamma(fused, weights, constants)
         arguments = xs, states, weights, constants
-        # Store residuals if a norm has batch statistics: `forward` returns both or neither.
+        # Store residuals if a norm has batch statistics, because `forward` returns batch statistics
+        # only together with residuals.
         stores = bool(folded.learning)
         outputs, last, statistics = _forward(folded, return_sequences, stores, arguments)[:3]
     return (outputs[0] if outputs else None), last, statistics

@@ -102,7 +102,7 @@ class FusedLayerNorm(FusedNorm):
         """Return the gradients of `a`, gamma and beta; `dy` is zero at masked sequences."""
         if gamma is None:
             gamma = torch.ones(a.shape[-1:], dtype=a.dtype, device=a.device)
-        # The second `gamma` stands for beta, whose values PyTorch does not read.
+        # Pass `gamma` in place of beta too: PyTorch does not read the values of beta.
         gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_layer_norm_backward(
             dy, a, a.shape[-1:], *statistics, gamma, gamma, (True, True, True)
         )

@@ -15,7 +15,7 @@ MINUS_ONE = torch.tensor(-1.0, device="cpu")
 
 
 def activate(z: Tensor | Tensors, kinds: Sequence[str]) -> Tensors:
-    """Apply sigmoid to gates and tanh to candidates; z is one array of columns or a list.
+    """Apply sigmoid to the gates and tanh to the candidates in z, an array or a list of arrays.
 
     tanh(z) = 2 sigmoid(2 z) - 1. On a CPU, PyTorch's tanh takes five times as long as its sigmoid.
     """

@@ -8,8 +8,9 @@ from keras import ops
 from keras_norm.rnn.core.operations import interpolate
 from keras_norm.typing import Tensor, Tensors
 
-# Which units of a state take the new value: bool (..., batch, units) in training. At inference, the
-# weight 1 - rate of the new value in the mean of new and old. None for a state without zoneout.
+# Zoneout of one state. In training, a bool tensor (..., batch, units): True if a unit takes its new
+# value. At inference, a number: the weight 1 - rate of the new value in the mean of the new and the
+# old value. None if the state has no zoneout.
 Changes: TypeAlias = Tensor | float | None
 
 
