@@ -1,4 +1,4 @@
-"""Move the masked timesteps before the first unmasked timestep of a sequence to its end."""
+"""Move leading padding (masked timesteps before the first unmasked timestep) to the end."""
 
 import keras
 from keras import ops

@@ -118,7 +118,7 @@ def run(
     recurrence: Recurrence,
     return_sequences: bool,
 ) -> Results:
-    """Run a cell over sequences with the custom gradient; arguments and results as `loop.run`.
+    """Run a cell over sequences with the custom gradient; see `loop.run` for the arguments.
 
     `recurrence` is the result of `recurrence_of` for the cell.
 

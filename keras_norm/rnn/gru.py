@@ -217,7 +217,7 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
 def _initialize_bias(
     initializer: keras.initializers.Initializer, units: int, shape: tuple[int, ...], dtype: str
 ) -> Tensor:
-    """Initialize a GRU bias: 1 for the update gate (the first `units`), else by `initializer`."""
+    """Initialize a GRU bias: 1 for the update gate, values of `initializer` for the other gates."""
     columns = ops.reshape(ops.arange(math.prod(shape)), shape)
     return ops.where(columns < units, 1.0, initializer(shape, dtype))
 

@@ -21,7 +21,7 @@ Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
 
 
 class SequenceInputs(NamedTuple):
-    """The inputs of a loop over time, which computes in float32 or wider with any dtype policy.
+    """The inputs of a loop over time. The loop computes in float32 or wider.
 
     Args:
         x: (time, batch, features).

@@ -17,8 +17,8 @@ from keras_norm.typing import Config, Json, Tensor, TensorLike
 # The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
 NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
 
-# Norm slots whose beta shifts the candidate gate. In a cell with `use_bias=False`,
-# `CandidateNormal` initializes the beta of the first of these slots, because there is no bias.
+# Names of norms whose beta shifts the candidate gate. A cell with `use_bias=False` has no bias, so
+# `CandidateNormal` initializes the beta of the first of these norms.
 CANDIDATE_SLOTS = (
     "cell_norm",
     "candidate_norm",
@@ -27,8 +27,8 @@ CANDIDATE_SLOTS = (
     "kernel_norm",
 )
 
-# Norm slots of x W alone, and norm slots of h U alone, in the order of the columns. A cell with
-# norms of x W + h U (norm_form="joint") has none of these slots.
+# Names of the norms of x W, and names of the norms of h U, in the order of the columns. A cell with
+# norms of x W + h U (norm_form="joint") has none of these norms.
 KERNEL_SLOTS = ("kernel_norm", "kernel_candidate_norm")
 RECURRENT_SLOTS = ("recurrent_norm", "recurrent_candidate_norm")
 
@@ -236,7 +236,7 @@ def _make_template(slot: str, layer: keras.layers.Layer) -> Template:
 
 
 def _remove_object_ids(config: Json) -> Json:
-    """Remove Keras' `shared_object_id` from a config, so that slots do not share sublayers.
+    """Remove Keras' `shared_object_id` from a config, so that norms do not share sublayers.
 
     While Keras saves or loads a model, it numbers the objects, and creates no second object with
     the same number.

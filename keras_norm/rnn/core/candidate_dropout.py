@@ -9,7 +9,7 @@ CANDIDATE_MASK = "candidate_mask"
 
 
 def drop_candidate(g: Tensor, masks: CellWeights) -> Tensor:
-    """Multiply g, a candidate or its gradient, by the dropout mask; return g without a mask.
+    """Multiply g, a candidate or its gradient, by the dropout mask, if there is a mask.
 
     Args:
         g: (batch, units).

@@ -26,7 +26,7 @@ def run(
     return_sequences: bool,
     training: bool,
 ) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
-    """Run a recurrence with a custom gradient in training; arguments as for `sequence.forward`.
+    """Run a recurrence with a custom gradient in training; see `sequence.forward` for arguments.
 
     Inference has the gradient that JAX derives, so that forward mode (`jax.jvp`) works.
 

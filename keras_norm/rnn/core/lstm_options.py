@@ -11,8 +11,8 @@ from keras_norm.typing import Tensor, Tensors
 CELL_CLIP = "cell_clip"
 # Names of the peephole weights (units,) of the gates i, f and o.
 INPUT, FORGET, OUTPUT = PEEPHOLES = ("input_peephole", "forget_peephole", "output_peephole")
-# Name of the projection matrix (units, projection_units), and name of the slot that normalizes the
-# projected output.
+# Name of the projection matrix (units, projection_units), and name of the norm of the projected
+# output.
 PROJECTION_KERNEL, PROJECTION_SLOT = "projection_kernel", "projection_norm"
 
 

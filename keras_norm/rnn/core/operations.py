@@ -84,7 +84,7 @@ def project(x: Tensor, kernel: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
 
 
 def apply_masks(masks: Sequence[Tensor], x: Tensor) -> list[Tensor]:
-    """Apply dropout masks to x: return [x * mask for each mask], or [x] without masks."""
+    """Apply dropout masks to x: return [x * mask for each mask], or [x] if there is no mask."""
     return [x * mask for mask in masks] or [x]
 
 

@@ -178,7 +178,7 @@ class Slot(NamedTuple):
 
 
 class Recurrence(NamedTuple):
-    """The static description of a recurrence: its cell class, and its slots with their norms.
+    """The static description of a recurrence: its cell class, and its norms with their names.
 
     A recurrence reads two trees of tensors, from which absent entries are left out:
 
@@ -219,12 +219,12 @@ class Recurrence(NamedTuple):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """All norm slots of the recurrence."""
+        """The slots of x W, of h U and of x W + h U, and the slots inside the step."""
         return (*self.kernel, *self.recurrent, *self.inner, *self.joint)
 
     @property
     def learning(self) -> list[str]:
-        """Names of the norm slots that compute statistics of the batch."""
+        """Names of the norms that compute statistics of the batch, such as "kernel_norm"."""
         return [slot.name for slot in self.slots if getattr(slot.norm, "learning", False)]
 
     def read_by_step(self, weights: Tree, constants: Tree) -> CellWeights:
@@ -232,7 +232,7 @@ class Recurrence(NamedTuple):
         return {**weights["cell"], **dict(self.options), **constants.get("step", {})}
 
     def sharing(self, constants: Tree) -> list[Slot]:
-        """Return the norm slots where a timestep may use the statistics of an earlier timestep."""
+        """Return the slots whose norm may use the statistics of an earlier timestep."""
         return [s for s in self.slots if len(constants["moving"].get(s.name, ())) > 2]
 
 

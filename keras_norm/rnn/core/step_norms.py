@@ -43,13 +43,13 @@ class StepNorms:
         self.carried = dict(carried)
 
     def __call__(self, name: str, a: Tensor) -> Tensor:
-        """Normalize `a` with the norm of the slot `name`; return `a` if the slot has no norm."""
+        """Normalize `a` with the norm `name`, such as "kernel_norm", if the cell has this norm."""
         if name not in self.norms:
             self.cell.require_slot(name)
         return self.apply(name, a, self.beta.get(name))
 
     def apply(self, name: str, a: Tensor, bias: Tensor | None) -> Tensor:
-        """Normalize `a` if the slot `name` has a norm, then add `bias`."""
+        """Normalize `a` with the norm `name`, if this norm is not None; then add `bias`."""
         norm, gamma, y = self.norms.get(name), self.gamma.get(name), a
         if norm is not None:
             if name not in self.statistics:

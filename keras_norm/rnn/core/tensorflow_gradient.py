@@ -16,8 +16,8 @@ from keras_norm.typing import Nest, Tensor, Tensors
 # single program leaves one of two cores idle most of the time. Four parts take as long as two.
 PARTS = 2
 
-# XLA compiles a program for each size. Dynamic sizes are rounded up to these sizes: a hundred
-# lengths need a dozen programs, and a last batch of 20 rows uses the program for 32 rows.
+# XLA compiles a program for each length and batch size. Dynamic sizes are rounded up to the sizes
+# below: a hundred lengths need a dozen programs, and a batch of 20 uses the program for 32 rows.
 LENGTHS = sorted(n * 2**k for n in (2, 3) for k in range(28))
 ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
 
@@ -44,7 +44,7 @@ def run(
     return_sequences: bool,
     training: bool,
 ) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
-    """Run a recurrence with a custom gradient; arguments as for `sequence.forward`.
+    """Run a recurrence with a custom gradient; see `sequence.forward` for the arguments.
 
     Returns:
         The first state at every timestep or None, the last states, and the batch statistics.

@@ -25,7 +25,7 @@ def run(
     return_sequences: bool,
     training: bool,
 ) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
-    """Run a recurrence with a custom gradient; arguments as for `sequence.forward`.
+    """Run a recurrence with a custom gradient; see `sequence.forward` for the arguments.
 
     The gradient is custom at inference too: `training` changes only the norms of the recurrence.
     Under `torch.compile` PyTorch derives the gradient of the loop.
