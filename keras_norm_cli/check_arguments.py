@@ -3,13 +3,12 @@
 import argparse
 import os
 import pathlib
+import zipfile
 from collections.abc import Sequence
 
-from keras_norm_cli.array_headers import Header, read_headers
 from keras_norm_cli.file_formats import known_formats
-from keras_norm_cli.model_inputs import is_model_file, read_model_inputs, require_fitting
 from keras_norm_verify.artifact import find_artifact
-from keras_norm_verify.files import require_file
+from keras_norm_verify.files import require_arrays, require_file
 from keras_norm_verify.runtimes import RUNTIMES, require_known
 
 # Quantizations that need samples, for the scales of the activations.
@@ -32,8 +31,13 @@ def check_files(args: argparse.Namespace) -> None:
             _require_model(path)
     found = (given.get(name) or [] for name in ("data", "samples", "labels"))
     data, samples, labels = ([x] if isinstance(x, pathlib.Path) else x for x in found)
-    needs_two = args.command == "check" or given.get("quantize") in NEED_SAMPLES
-    _require_data(args.model, [*data, *samples], labels, 2 if needs_two else 1)
+    for path in (*data, *samples, *labels):
+        require_arrays(path)
+    if labels and len(labels) != len(data):
+        raise ValueError(
+            f"Give one file of labels for each of the {len(data)} files of --data. Received: "
+            f"{len(labels)} file(s)."
+        )
     if args.command == "convert" and args.max_timesteps and args.norm != "batch":
         raise ValueError(f"--max-timesteps needs --norm batch; received --norm {args.norm}.")
     if args.command in ("check", "compare"):
@@ -70,52 +74,18 @@ def _require_model(path: pathlib.Path) -> None:
             f"{path} is an HDF5 file, not a .keras file. Load it in Python, and save the model: "
             'model.save("model.keras").'
         )
-    if not is_model_file(path):
+    if not _is_model_file(path):
         raise ValueError(f"{path} is not a Keras model. Give a .keras file.")
 
 
-def _require_data(
-    model: pathlib.Path,
-    data: Sequence[pathlib.Path],
-    labels: Sequence[pathlib.Path],
-    least: int,
-) -> None:
-    """Require at least `least` samples, arrays that fit the inputs, and a label for each sample."""
-    if labels and len(labels) != len(data):
-        raise ValueError(
-            f"Give one file of labels for each of the {len(data)} files of --data. Received: "
-            f"{len(labels)} file(s)."
-        )
-    inputs = read_model_inputs(model) if data else None
-    counts = []
-    for path in data:
-        headers = read_headers(path)
-        if inputs is not None:
-            require_fitting(path, headers, inputs)
-        counts.append(_count_samples(path, headers))
-    if data and sum(counts) < least:
-        raise ValueError(f"{data[0]}: give at least {least} samples. Received {sum(counts)}.")
-    for path, count in zip(labels, counts, strict=False):
-        for header in read_headers(path).values():
-            if header.dtype.kind not in "biuf":
-                raise ValueError(f"{path}: labels must be numbers. Received {header.dtype}.")
-            if header.shape[:1] != (count,):
-                raise ValueError(
-                    f"{path}: labels need one row for each of the {count} samples. Received shape "
-                    f"{header.shape}."
-                )
-
-
-def _count_samples(path: pathlib.Path, headers: dict[str, Header]) -> int:
-    shapes = {name: header.shape for name, header in headers.items()}
-    if empty := [shape for shape in shapes.values() if not shape or 0 in shape]:
-        raise ValueError(
-            f"{path} has an array without samples or timesteps. Received shape {empty[0]}."
-        )
-    counts = {name: shape[0] for name, shape in shapes.items()}
-    if len(set(counts.values())) > 1:
-        raise ValueError(f"{path}: all inputs need the same number of samples. Received: {counts}.")
-    return next(iter(counts.values()))
+def _is_model_file(path: pathlib.Path) -> bool:
+    """Return whether a file is an archive with the config of a Keras model."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "config.json" in archive.namelist()
+    # The zip parser may raise any error for a file of another kind.
+    except Exception:
+        return False
 
 
 def _require_reports(args: argparse.Namespace, read: Sequence[pathlib.Path]) -> None:

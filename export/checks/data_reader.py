@@ -109,8 +109,13 @@ class Data:
         for source, x, y in self._read():
             if not self.ordered:
                 _require_names("inputs", isinstance(x, list | tuple) and len(self.specs) > 1)
-            samples = read_samples(self.specs, x, first=0 if source else count)
-            labels = _read_labels(y, samples.count)
+            try:
+                samples = read_samples(self.specs, x, first=0 if source else count)
+                labels = _read_labels(y, samples.count)
+            except ValueError as error:
+                if source:
+                    error.add_note(f"The error is about the data of {source}")
+                raise
             if not self.ordered:
                 _require_names("outputs", labels is not None and len(labels) > 1 and 0 in labels)
             for part in _split(samples, labels, source):

@@ -180,8 +180,8 @@ def _named_data(specs: Mapping[str, TensorSpec], data: TensorLike) -> dict[str, 
     if not isinstance(data, Mapping):
         if len(specs) != 1:
             raise ValueError(
-                f"The model has {len(specs)} inputs: give a dict of arrays by name ({names}). "
-                f"Received: {type(data).__name__}."
+                f"The model has {len(specs)} inputs: give arrays by name ({names}), as a dict or a "
+                f".npz file. Received: {type(data).__name__}."
             )
         data = {next(iter(specs)): data}
     data = with_file_names(data, specs)

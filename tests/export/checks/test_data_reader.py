@@ -166,7 +166,7 @@ def test_the_error_for_a_missing_or_wrong_file_names_it(tmp_path):
     np.save(tmp_path / "pickle.npy", np.array([{}], dtype=object))
     (tmp_path / "text.npz").write_text("rows")
     for specs, name, error, message in (
-        (TWO, "x.npy", ValueError, r"has 2 inputs: give a dict of arrays by name \('x', 'k"),
+        (TWO, "x.npy", ValueError, r"has 2 inputs: give arrays by name \('x', 'keep'\)"),
         (SPECS, "pickle.npy", ValueError, r"pickle\.npy cannot be read"),
         (SPECS, "nowhere.npz", FileNotFoundError, r"nowhere\.npz: no such file"),
         (SPECS, "text.npz", ValueError, r"is not an \.npz or \.npy file"),

@@ -90,7 +90,9 @@ def test_a_npy_file_is_read_for_a_model_with_one_input(run, tmp_path):
         ("recalibrate", tmp_path / "two.keras", "--data", "{}/data.npy", "--to", "new.keras"),
         ("inspect", tmp_path / "two.keras", "--data", "{}/data.npy"),
     ):
-        assert "has one array, but the model has 2 inputs" in refused(run(*command))
+        assert "has 2 inputs: give arrays by name ('x', 'z'), as a dict or a .npz" in refused(
+            run(*command)
+        )
 
 
 NAME = "a\nPASS: forged\x1b[31m\u202e[red]"
