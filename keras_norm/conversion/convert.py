@@ -250,7 +250,7 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
         if unseen:
             path = min(unseen)
             owner = dict(named_layers(model)).get(path.rpartition("/")[0], model)
-            where = _selector_without(layers, unseen)
+            where = [path for path in layers if path not in unseen]
             raise ValueError(
                 f"{type(layers[path]).__name__} '{path}' is created by the code of "
                 f"{type(owner).__name__}. Pass it to the constructor, and return "
@@ -267,16 +267,6 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
         converted = rebuild_model(model, change, copy)
     copy_compile_settings(model, converted)
     return converted
-
-
-def _selector_without(layers: Layers, unseen: set[str]) -> str:
-    """Return code for `where` that selects all layers except `unseen`; "" if no layer is left."""
-    paths = [path for path in layers if path not in unseen]
-    classes = {type(layers[path]): None for path in paths}
-    if classes.keys() & {type(layers[path]) for path in unseen}:
-        return repr(paths)
-    names = [f"keras.layers.{cls.__name__}" for cls in classes]
-    return f"[{', '.join(names)}]" if len(names) > 1 else "".join(names)
 
 
 def _print_table(packages: tuple[str, str], layers: Layers, replacements: Layers) -> None:

@@ -47,12 +47,7 @@ ERRORS = {
         {},
         r"'encoder/lstm' is created by the code of LSTMInCode\. Pass it to the constructor, .*\Z",
     ),
-    "code of a class beside other layers": (
-        lambda: sequential(LSTMInCode(name="encoder"), keras.layers.LayerNormalization()),
-        {},
-        r"or leave this layer out: where=keras\.layers\.LayerNormalization\. See",
-    ),
-    "code of a class beside a layer of the same class": (
+    "code of a class beside another layer": (
         lambda: sequential(
             keras.layers.LSTM(3, return_sequences=True, name="first"), LSTMInCode(name="encoder")
         ),
