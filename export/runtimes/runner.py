@@ -2,7 +2,7 @@
 
 import abc
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self, TypeAlias
 
 from keras_norm.export import signature
@@ -64,6 +64,16 @@ class Runner(abc.ABC):
 
     def seconds(self) -> float | None:
         """Return the seconds of the last run, or None if the runner does not measure them."""
+        return None
+
+    def run_at_once(
+        self, cases: Sequence[Mapping[str, TensorLike]], threads: int, seconds: float
+    ) -> tuple[int, list[Arrays], list[Arrays]] | None:
+        """Run the artifact from many threads at once, as a server does.
+
+        The arguments and the result are as for `worker_protocol.Worker.run_at_once`. The result is
+        None if the runtime runs one call at a time.
+        """
         return None
 
     def close(self) -> None:  # noqa: B027

@@ -1,28 +1,14 @@
 """The property "concurrency": calls from several threads give the same outputs as single calls."""
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
-
 import numpy as np
 
 from keras_norm.export.checks.properties.property import Pair, Property
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
-from keras_norm.typing import Arrays
 
 # The concurrency test: number of threads, number of different test inputs, duration in seconds.
 THREADS, INPUTS, SECONDS = 8, 4, 0.5
-
-
-@runtime_checkable
-class ConcurrentRunner(Protocol):
-    """A loaded model that can be called from several threads at once, as in a server."""
-
-    def run_at_once(
-        self, cases: Sequence[Arrays], threads: int, seconds: float
-    ) -> tuple[int, Sequence[Arrays], Sequence[Arrays]]:
-        """Call the model from several threads at once; see `worker_protocol.Worker.run_at_once`."""
 
 
 class Concurrency(Property):
@@ -37,15 +23,16 @@ class Concurrency(Property):
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Call the file from several threads, and compare the outputs with single calls."""
-        run, cases = subject.run, subject.plan.expected.cases
-        if not isinstance(run, ConcurrentRunner):
+        cases = subject.plan.expected.cases
+        indices = sorted({*np.linspace(0, len(cases) - 1, INPUTS).astype(int).tolist()})
+        inputs = [cases[k].inputs for k in indices]
+        found = subject.run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
+        if found is None:
             return self.not_applicable(
                 "concurrent calls were not tested, because the check runs one call at a time in "
                 "this runtime"
             )
-        indices = sorted({*np.linspace(0, len(cases) - 1, INPUTS).astype(int).tolist()})
-        inputs = [cases[k].inputs for k in indices]
-        count, *bounds = run.run_at_once(inputs, threads=THREADS, seconds=SECONDS)
+        count, *bounds = found
         threads = f"calls from {THREADS} threads"
         pairs = (
             Pair(subject.outputs[k], actual, f"{threads}, {cases[k].name}: ", cases[k].rows)

@@ -55,11 +55,9 @@ class CApiRunner(SavedModelRunner):
     script = "saved_model/run_c_api.py"
 
     def run_at_once(
-        self, cases: Sequence[Mapping[str, TensorLike]], threads: int = 8, seconds: float = 1.0
+        self, cases: Sequence[Mapping[str, TensorLike]], threads: int, seconds: float
     ) -> tuple[int, list[Arrays], list[Arrays]]:
         """Run the loaded model from many threads at once, as a server does.
-
-        The arguments and the result are as for `worker_protocol.Worker.run_at_once`.
 
         Raises:
             ValueError, RunnerError: as `__call__`.

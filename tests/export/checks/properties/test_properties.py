@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_norm.export.checks.artifacts import FunctionRunner
 from keras_norm.export.checks.properties import input_range, padding
 from keras_norm.export.checks.properties.builtin_ops import BuiltInOps
 from keras_norm.export.checks.properties.concurrency import Concurrency
@@ -146,7 +147,7 @@ def test_one_wrong_output_among_threads_fails(samples, offset, status):
 
 
 def test_a_runner_without_concurrent_calls_is_not_called_from_threads(samples):
-    found = Concurrency().test(subject_of(lambda inputs: inputs, [samples.case([0])]), EXACT)
+    found = Concurrency().test(subject_of(FunctionRunner(len), [samples.case([0])]), EXACT)
     assert found.status == "not applicable"
     assert "the check runs one call at a time" in found.detail
 
