@@ -1,11 +1,12 @@
 """Compare the outputs of each exported file with the Keras model, and make the check's results."""
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 
 import numpy as np
 
 from keras_norm.export.checks.data_measurements import ArtifactMeasurements, DataMeasurements
+from keras_norm.export.checks.properties.property_registry import check_properties
 from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.arrays import kind_of, to_float64
 from keras_norm.export.compare.expected import Expected
@@ -13,7 +14,7 @@ from keras_norm.export.compare.output_differences import add_profiles, measure
 from keras_norm.export.compare.quantization_tolerance import standard_deviations
 from keras_norm.export.compare.tolerance import QUANTIZED, coarsest
 from keras_norm.export.model.judge import Judge
-from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
+from keras_norm.export.results.artifact_result import ArtifactResult
 from keras_norm.export.results.output_comparison import (
     ErrorStatistics,
     Measurement,
@@ -22,22 +23,20 @@ from keras_norm.export.results.output_comparison import (
 )
 
 
-def make_result(
-    subject: Subject, judge: Judge, measured: DataMeasurements, properties: Sequence[PropertyResult]
-) -> ArtifactResult:
-    """Return the result of a check for one exported file in one runtime, or for the Keras model.
+def make_result(subject: Subject, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
+    """Test the properties of one exported file in one runtime, or of the Keras model.
 
-    The outputs of the Keras model are not tested, because they are the reference. `check` adds
-    the first layer that differs later.
+    The result has the tested properties and the compared outputs. The outputs of the Keras model
+    are not tested, because they are the reference. `check` adds the first layer that differs later.
 
     Args:
         subject: the Keras model or the artifact.
         judge: compares outputs with the Keras model.
         measured: the measurements of the Keras model over all data.
-        properties: the results of the subject's properties.
     """
     source, expected = subject.source, judge.expected
     tolerance = expected.tolerance(source.precision)
+    properties = check_properties(subject, tolerance)
     precision = coarsest([source.precision, expected.precision])
     metrics = measured.keras.metrics
     outputs: tuple[OutputResult, ...] = ()
@@ -53,7 +52,7 @@ def make_result(
         tolerance.rtol,
         expected.atol,
         outputs,
-        tuple(properties),
+        properties,
         None if subject.unsafe_ops else subject.error,
         tolerance.share,
         metrics,

@@ -17,7 +17,6 @@ from keras_norm.export.checks.first_difference import explain_differences
 from keras_norm.export.checks.plan import Plan
 from keras_norm.export.checks.properties.property_registry import (
     PROPERTIES,
-    check_properties,
     explains_outputs,
     find_advice,
 )
@@ -164,7 +163,7 @@ def check(
             for subject in subjects:
                 progress.step(f"testing {printable(subject.source.name)}")
                 subject.record()
-                checked.append(_test(subject, judge, measured))
+                checked.append(make_result(subject, judge, measured))
         progress.step("testing the Keras model")
         keras_result = _check_keras_model(plan, judge, measured)
         results, unsupported = _replace_optional_errors(list(zip(found, checked, strict=True)))
@@ -226,12 +225,6 @@ def expected_on_data(
     )
 
 
-def _test(subject: Subject, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
-    """Return the result for the Keras model or a file: tested properties and compared outputs."""
-    tolerance = judge.expected.tolerance(subject.source.precision)
-    return make_result(subject, judge, measured, check_properties(subject, tolerance))
-
-
 def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
     """Test the Keras model itself, for example its row independence, and return the result."""
     outputs = tuple(case.outputs for case in plan.expected.all_cases)
@@ -247,7 +240,7 @@ def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> 
     subject.record()
     size = sum(weight.nbytes for weight in plan.model.get_weights())
     subject.cost = subject.cost and dataclasses.replace(subject.cost, size=size)
-    result = _test(subject, judge, measured)
+    result = make_result(subject, judge, measured)
     if subject.error is not None:
         raise ValueError(f"The Keras model cannot run: {subject.error}")
     return result

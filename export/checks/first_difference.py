@@ -24,7 +24,7 @@ from keras_norm.export.results.artifact_result import ArtifactResult, FirstDiffe
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import TIMEOUT
-from keras_norm.export.signature import SERVING_DEFAULT
+from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Array, Arrays
 
@@ -88,7 +88,7 @@ def find_first_difference(
         known = format_of(pathlib.Path(path))
         if known is None or not known.trace_script:
             raise ValueError("the check cannot compute every tensor of this file format")
-        if known.is_single_step(pathlib.Path(path)):
+        if [*known.signatures(pathlib.Path(path))] == [STEP]:
             reason = (
                 "a single-step model computes one timestep in a call, so its tensors cannot be "
                 "compared for whole sequences"

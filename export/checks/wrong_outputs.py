@@ -6,7 +6,7 @@ Each property of the check has its own advice. One rule decides how a report sho
 
 from collections.abc import Iterator
 
-from keras_norm.export.compare.input_cases import is_edge
+from keras_norm.export.compare.input_cases import names_edge_case
 from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
 from keras_norm.export.results.check_result import Finding
 
@@ -45,7 +45,7 @@ def _describe_cause(result: ArtifactResult, first: FirstDifference, wrong: list[
         f"outputs differ, and the first layer whose output differs is {layer}: {first.reason}"
     )
     advice = _advise_on_layer(result, first, accept)
-    if wrong and all(map(is_edge, wrong)):
+    if wrong and all(map(names_edge_case, wrong)):
         observation = (
             f"the outputs are right for all samples of the data, but not for {wrong[0]}: "
             f"{observation}"

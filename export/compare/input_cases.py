@@ -105,7 +105,7 @@ def without_text(case: Case) -> Case:
     return dataclasses.replace(case, name=f"{case.name}, without text", inputs=inputs)
 
 
-def is_edge(name: str) -> bool:
+def names_edge_case(name: str) -> bool:
     """Return whether the name of test inputs says that row 0 is extreme, for example zeros only."""
     return any(name.endswith(f", row 0 {edge}") for edge in EDGE_ROWS)
 

@@ -12,7 +12,7 @@ from keras_norm.export.packages import is_installed
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm.export.runtimes.worker_runner import WorkerRunner
-from keras_norm.export.signature import SERVING_DEFAULT, STEP
+from keras_norm.export.signature import SERVING_DEFAULT
 from keras_norm.typing import Array, Arrays, Json
 from keras_norm_verify.runtimes import Runtime
 
@@ -114,10 +114,6 @@ class Format:
     trace_script: str = ""
     loaded_by_servers: bool = False
     require_replaceable: Callable[[pathlib.Path, int | None], None] = lambda path, version: None
-
-    def is_single_step(self, path: pathlib.Path) -> bool:
-        """Return whether a file has only the signature `step`, which runs a single timestep."""
-        return [*self.signatures(path)] == [STEP]
 
     def find_sources(self, path: pathlib.Path, name: str) -> tuple[Source, ...]:
         """Return one `Source` of the artifact for each runtime that can run it.

@@ -62,11 +62,6 @@ def unpack(payload: bytes) -> Json:
     return json.loads(text.tobytes(), object_hook=restore)
 
 
-def message_of(error: Exception) -> str:
-    """Return the message of an error, or the name of its class if it has no message."""
-    return str(error) or type(error).__name__
-
-
 class Channel:
     """One end of the connection between a process and its child process.
 
@@ -78,7 +73,8 @@ class Channel:
         functions: an object whose methods the other process calls; None if it calls none.
         dumps: function that encodes a message as bytes.
         loads: function that decodes a message.
-        describe_error: function that describes an error for the other process.
+        describe_error: function that describes an error for the other process. By default the
+            description is the error's message, or the name of its class without a message.
     """
 
     def __init__(
@@ -88,7 +84,9 @@ class Channel:
         *,
         dumps: Callable[[Any], bytes] = pack,
         loads: Callable[[bytes], Any] = unpack,
-        describe_error: Callable[[Exception], Any] = message_of,
+        describe_error: Callable[[Exception], Any] = lambda error: (
+            str(error) or type(error).__name__
+        ),
     ) -> None:
         self._connection, self._functions = connection, functions
         self._dumps, self._loads, self._describe_error = dumps, loads, describe_error

@@ -1,7 +1,6 @@
 """Write a Keras model as a SavedModel for TensorFlow Serving."""
 
 import logging
-import numbers
 import os
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_norm.export import signature
+from keras_norm.export.compare.samples import is_whole
 from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.export.formats.refusals import refuse_unsupported_model, warn_of_static_batch
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
@@ -233,7 +233,7 @@ def _target(path: str | os.PathLike[str], version: int | None) -> pathlib.Path:
         )
     if version is None:
         return folder
-    if isinstance(version, bool) or not isinstance(version, numbers.Integral) or version < 1:
+    if not is_whole(version) or version < 1:
         raise ValueError(f"version must be an integer of at least 1; received {version!r}")
     if version > LAST_VERSION:
         raise ValueError(

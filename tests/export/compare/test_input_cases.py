@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from keras_norm.export.compare.input_cases import edge_cases, is_edge, make_cases, masked_cases
+from keras_norm.export.compare.input_cases import (
+    edge_cases,
+    make_cases,
+    masked_cases,
+    names_edge_case,
+)
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.input_names import TensorSpec
 from tests.export.compare.test_samples import samples, spec
@@ -137,7 +142,7 @@ def edges_of(shape, dtype, data):
     plain = samples.case(range(samples.batch or 2)).inputs["x"]
     found = {}
     for case in edge_cases(samples):
-        assert is_edge(case.name)
+        assert names_edge_case(case.name)
         np.testing.assert_array_equal(case.inputs["x"][1:], plain[1:])
         found[case.name.partition("row 0 ")[2]] = case.inputs["x"][0]
     return found
