@@ -21,7 +21,7 @@ from experiments.harness.study import (
     arms,
 )
 from experiments.harness.trainer import STEPS_PER_EXECUTION
-from keras_norm.recalibration.recalibrate import Recalibrator
+from keras_norm.recalibration.recalibrate import recalibrate
 
 ROWS, QUESTIONS = "MNIST, row by row", "TREC questions"
 CLASSES = {ROWS: 10, QUESTIONS: 6}
@@ -99,7 +99,7 @@ class Learner:
         self.model.compile(optimizer, "sparse_categorical_crossentropy", jit_compile=False)
         optimizer.build(self.model.trainable_variables)
         self.optimizer = [np.array(variable) for variable in optimizer.variables]
-        self.recalibrate = Recalibrator(self.model) if norm == "batch" else None
+        self.has_batch_norms = norm == "batch"
 
     def restore(self, weights: list[np.ndarray], optimizer: list[np.ndarray] | None = None) -> None:
         """Set the weights, and the state of the optimizer; without one, the optimizer is new."""
@@ -127,9 +127,9 @@ class Learner:
             parts: the data.
             recalibrated: whether to recompute the batch statistics from training samples first.
         """
-        if self.recalibrate and recalibrated:
+        if self.has_batch_norms and recalibrated:
             x, _ = parts["training"]
-            self.recalibrate(np.split(x[: CALIBRATED * BATCH], CALIBRATED))
+            recalibrate(self.model, np.split(x[: CALIBRATED * BATCH], CALIBRATED))
         x, y = parts["test"]
         found = self.model.predict(x, batch_size=500, verbose=0).argmax(axis=-1)
         return float(np.mean(found == y))

@@ -16,7 +16,7 @@ from experiments.harness import run_scores, sample_scores
 from experiments.harness.results_file import settings
 from experiments.harness.study import Parts, Run, SampleScores, Scores, Size, Training
 from keras_norm.named_layers import batch_norms
-from keras_norm.recalibration.recalibrate import Recalibrator
+from keras_norm.recalibration.recalibrate import recalibrate
 
 EVALUATION_BATCH = 128
 CALIBRATION_BATCHES = 50  # training batches that recompute the batch statistics
@@ -104,8 +104,7 @@ class Trainer:
         self.work, self.size, self.parts = work, size, parts
         self.build, self.folder = build, folder
         self.model = self._compiled()
-        recalibrated = work.recalibrated and batch_norms(self.model)
-        self.recalibrate = Recalibrator(self.model) if recalibrated else None
+        self.recalibrated = bool(work.recalibrated and batch_norms(self.model))
 
     def _compiled(self) -> keras.Model:
         model = self.build()
@@ -201,14 +200,15 @@ class Trainer:
         self.model.steps_per_execution = STEPS_PER_EXECUTION
         self.model.fit(chosen, targets[rows], batch, shuffle=False, verbose=0)
         self.model.steps_per_execution = 1
-        if self.recalibrate:
+        if self.recalibrated:
             few = keras.tree.map_structure(
                 lambda array: array[: CALIBRATION_BATCHES * batch], chosen
             )
             starts = range(0, len(rows[: CALIBRATION_BATCHES * batch]), batch)
-            self.recalibrate(
-                [keras.tree.map_structure(lambda a, s=s: a[s : s + batch], few) for s in starts]
-            )
+            batches = [
+                keras.tree.map_structure(lambda a, s=s: a[s : s + batch], few) for s in starts
+            ]
+            recalibrate(self.model, batches)
 
     def _scores(self, part: str) -> SampleScores:
         inputs, targets = self.parts[part]

@@ -92,103 +92,78 @@ def recalibrate(
         Wu and Johnson, "Rethinking 'Batch' in BatchNorm" (2021), arXiv 2105.07576, section 3
         (PreciseBN, with equal batch sizes).
     """
-    return Recalibrator(model)(data, steps, batch_size=batch_size, layer_by_layer=layer_by_layer)
+    _require_equal_passes(model, layer_by_layer)
+
+    @functools.cache
+    def collector() -> StatisticsCollector:
+        """Clone the model at the first collection, which sends an error to all processes."""
+        return StatisticsCollector(model)
+
+    def collect(paths: list[str] | None, given: Mapping[str, LayerMoments]) -> Statistics:
+        def collect_own() -> Statistics:
+            if layer_by_layer:
+                _require_several_passes(data)
+            return collector()(data, steps, batch_size, paths, given)
+
+        return _collect_from_processes(model, collect_own)
+
+    total = collect(None, {})
+    # The first group of layers needs no second pass: its inputs depend on no later group.
+    for paths in _groups(model, collector())[1:] if layer_by_layer else ():
+        layers = {**total.layers, **collect(paths, total.layers).layers}
+        total = Statistics(layers, total.batches, total.weights)
+    assign_statistics(model, total)
+    return total.batches
 
 
-class Recalibrator:
-    """Recomputes the moving statistics of a model in each call; all calls share one clone.
+def _require_equal_passes(model: keras.Model, layer_by_layer: bool) -> None:
+    """Check that all processes read the data equally often.
 
-    `recalibrate` documents the arguments and the errors.
+    JAX connects processes at their first exchange, within 30 seconds. So this exchange comes
+    before the data, which one process may read longer than another.
 
-    The seeds of the noise come from the data, so equal weights and data give equal statistics. The
-    first call creates the clone, so that the other processes of a group receive the error of a
-    model that cannot be cloned.
+    Raises:
+        ValueError: the processes have different values of `layer_by_layer`.
     """
-
-    def __init__(self, model: keras.Model) -> None:
-        self._model = model
-
-    @functools.cached_property
-    def _collector(self) -> StatisticsCollector:
-        return StatisticsCollector(self._model)
-
-    def __call__(
-        self,
-        data: Nest | Iterable[Nest],
-        steps: int | None = None,
-        *,
-        batch_size: int | None = None,
-        layer_by_layer: bool = False,
-    ) -> int:
-        """Recompute the moving statistics of the model from data, with its current weights.
-
-        Returns:
-            The number of batches used.
-        """
-
-        def collect(paths: list[str] | None, given: Mapping[str, LayerMoments]) -> Statistics:
-            def collect_own() -> Statistics:
-                if layer_by_layer:
-                    _require_several_passes(data)
-                return self._collector(data, steps, batch_size, paths, given)
-
-            return self._collect_from_processes(collect_own)
-
-        self._require_equal_passes(layer_by_layer)
-        total = collect(None, {})
-        # The first group of layers needs no second pass: its inputs depend on no later group.
-        for paths in self._groups()[1:] if layer_by_layer else ():
-            layers = {**total.layers, **collect(paths, total.layers).layers}
-            total = Statistics(layers, total.batches, total.weights)
-        assign_statistics(self._model, total)
-        return total.batches
-
-    def _require_equal_passes(self, layer_by_layer: bool) -> None:
-        """Check that all processes read the data equally often.
-
-        JAX connects processes at their first exchange, within 30 seconds. So this exchange comes
-        before the data, which one process may read longer than another.
-
-        Raises:
-            ValueError: the processes have different values of `layer_by_layer`.
-        """
-        own = str(layer_by_layer).encode()
-        if {own} != set(gather_bytes(self._model, own)):
-            raise ValueError(
-                "The processes of the group have different values of layer_by_layer. Received in "
-                f"this process: layer_by_layer={layer_by_layer}. Give all processes one value."
-            )
-
-    def _groups(self) -> list[list[str]]:
-        """Get the groups of layers from a process with data, because only its model has run."""
-        own = json.dumps(self._collector.groups()).encode()
-        groups: list[list[str]] = max(map(json.loads, gather_bytes(self._model, own)), key=len)
-        return groups
-
-    def _collect_from_processes(self, collect: Callable[[], Statistics]) -> Statistics:
-        """Collect statistics in all processes of the process group, and merge them.
-
-        Raises:
-            ValueError: another process could not collect its statistics.
-        """
-        failure: Exception | None = None
-        try:
-            own = b"+" + collect().to_bytes()
-        except Exception as error:
-            # The other processes wait for this process, so send the error to them.
-            failure, own = error, b"-" + " ".join(str(error).split()).encode()
-        parts = gather_bytes(self._model, own)
-        if failure is not None:
-            raise failure
-        for process, part in enumerate(parts):
-            if part[:1] == b"-":
-                raise ValueError(
-                    f"Process {process} could not collect its statistics: {part[1:].decode()}"
-                )
-        return merge_statistics(
-            Statistics.from_bytes(part[1:], f"The statistics of process {process}")
-            for process, part in enumerate(parts)
+    own = str(layer_by_layer).encode()
+    if {own} != set(gather_bytes(model, own)):
+        raise ValueError(
+            "The processes of the group have different values of layer_by_layer. Received in "
+            f"this process: layer_by_layer={layer_by_layer}. Give all processes one value."
         )
+
+
+def _groups(model: keras.Model, collector: StatisticsCollector) -> list[list[str]]:
+    """Get the groups of layers from a process with data, because only its model has run."""
+    own = json.dumps(collector.groups()).encode()
+    groups: list[list[str]] = max(map(json.loads, gather_bytes(model, own)), key=len)
+    return groups
+
+
+def _collect_from_processes(model: keras.Model, collect: Callable[[], Statistics]) -> Statistics:
+    """Collect statistics in all processes of the process group, and merge them.
+
+    Raises:
+        ValueError: another process could not collect its statistics.
+    """
+    failure: Exception | None = None
+    try:
+        own = b"+" + collect().to_bytes()
+    except Exception as error:
+        # The other processes wait for this process, so send the error to them.
+        failure, own = error, b"-" + " ".join(str(error).split()).encode()
+    parts = gather_bytes(model, own)
+    if failure is not None:
+        raise failure
+    for process, part in enumerate(parts):
+        if part[:1] == b"-":
+            raise ValueError(
+                f"Process {process} could not collect its statistics: {part[1:].decode()}"
+            )
+    return merge_statistics(
+        Statistics.from_bytes(part[1:], f"The statistics of process {process}")
+        for process, part in enumerate(parts)
+    )
 
 
 def _require_several_passes(data: Nest | Iterable[Nest]) -> None:

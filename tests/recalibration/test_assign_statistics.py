@@ -9,7 +9,6 @@ import pytest
 
 import keras_norm
 from keras_norm import Statistics, assign_statistics, collect_statistics
-from keras_norm.recalibration.recalibrate import Recalibrator
 from tests.recalibration.models import X, model_of
 
 # Refusals -------------------------------------------------------------------------------------
@@ -90,11 +89,11 @@ def before_assignment(monkeypatch, variables, number, action):
 
 @pytest.fixture
 def statistics():
-    """Yield the statistics of two layers and their recalibrator, with Python's SIGINT handler."""
+    """Yield the statistics of two layers and their model, with Python's SIGINT handler."""
     layers = [keras_norm.BatchNormalization() for _ in range(2)]
-    recalibrator = Recalibrator(keras.Sequential([keras.Input((4,)), *layers]))
+    model = keras.Sequential([keras.Input((4,)), *layers])
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield [v for layer in layers for v in layer.non_trainable_variables], recalibrator
+    yield [v for layer in layers for v in layer.non_trainable_variables], model
     signal.signal(signal.SIGINT, handler)
 
 
@@ -109,7 +108,7 @@ def assert_initial(variables):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_error_during_assignment_restores_all_statistics(statistics, monkeypatch, error):
-    variables, recalibrator = statistics
+    variables, model = statistics
 
     def fail():
         raise error
@@ -118,15 +117,15 @@ def test_an_error_during_assignment_restores_all_statistics(statistics, monkeypa
         with monkeypatch.context() as patch:
             before_assignment(patch, variables, number, fail)
             with pytest.raises(error):
-                recalibrator(X)
+                keras_norm.recalibrate(model, X)
         assert_initial(variables)
 
 
 def test_ctrl_c_during_assignment_is_handled_after_all_assignments(statistics, monkeypatch):
-    variables, recalibrator = statistics
+    variables, model = statistics
     before_assignment(monkeypatch, variables, 2, lambda: [interrupt() for _ in range(3)])
     with pytest.raises(KeyboardInterrupt):
-        recalibrator(X)
+        keras_norm.recalibrate(model, X)
     np.testing.assert_allclose(variables[0], X.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(variables[1], X.var(axis=0), rtol=1e-5)
     np.testing.assert_allclose(variables[2], 0.0, atol=1e-5)
@@ -135,7 +134,7 @@ def test_ctrl_c_during_assignment_is_handled_after_all_assignments(statistics, m
 
 
 def test_ctrl_c_during_restoration_is_handled_after_all_assignments(statistics, monkeypatch):
-    variables, recalibrator = statistics
+    variables, model = statistics
 
     def fail():
         before_assignment(monkeypatch, variables, 2, interrupt)
@@ -143,17 +142,17 @@ def test_ctrl_c_during_restoration_is_handled_after_all_assignments(statistics, 
 
     before_assignment(monkeypatch, variables, 3, fail)
     with pytest.raises(KeyboardInterrupt):
-        recalibrator(X)
+        keras_norm.recalibrate(model, X)
     assert_initial(variables)
 
 
 def test_ctrl_c_during_the_batches_leaves_the_model_unchanged(statistics):
-    variables, recalibrator = statistics
+    variables, model = statistics
 
     def batches():
         yield X
         interrupt()
 
     with pytest.raises(KeyboardInterrupt):
-        recalibrator(batches())
+        keras_norm.recalibrate(model, batches())
     assert_initial(variables)
