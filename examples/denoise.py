@@ -32,7 +32,7 @@ def voice(rng, samples):
 
 
 def noise(rng, samples):
-    """Make background noise: a hiss, at random with the sound of taps on a table."""
+    """Make background noise: a hiss; half of the sounds also contain taps on a table."""
     white = np.fft.rfft(rng.normal(size=samples))
     hiss = np.fft.irfft(white / np.arange(1, len(white) + 1) ** 0.5, samples)
     tap = rng.normal(size=800) * np.exp(-np.arange(800) / 150)
@@ -41,7 +41,7 @@ def noise(rng, samples):
 
 
 def mix(seed, count, frames):
-    """Make noisy sounds (SNR -5 to 10 dB) and clean sounds: two STFTs (count, frames, bins)."""
+    """Return two STFTs (count, frames, bins): noisy sounds (SNR -5 to 10 dB), clean sounds."""
     rng, pairs = np.random.default_rng(seed), []
     for _ in range(count):
         clean, added = (make(rng, FRAME + HOP * (frames - 1)) for make in (voice, noise))
@@ -51,7 +51,7 @@ def mix(seed, count, frames):
 
 
 def build():
-    """Build a model from log magnitudes to a mask, the share of each magnitude to keep."""
+    """Build a model that predicts a mask in [0, 1]: clean magnitude = mask * noisy magnitude."""
     x = inputs = keras.Input((None, FRAME // 2 + 1), name="log_magnitude")
     x = keras_norm.LayerNormalization(name="frame_norm")(x)  # removes the loudness
     for name in ("lstm_1", "lstm_2"):
@@ -60,7 +60,7 @@ def build():
 
 
 def snr(*spectra):
-    """Return the mean SNR in dB of the estimated sounds; `spectra` are STFTs (estimated, clean)."""
+    """Return the mean SNR in dB; `spectra` are two STFTs: of estimated and of clean sounds."""
     window = tf.signal.inverse_stft_window_fn(HOP)
     x, clean = (tf.signal.inverse_stft(s, FRAME, HOP, window_fn=window).numpy() for s in spectra)
     return np.mean(10 * np.log10(np.sum(clean**2, axis=1) / np.sum((x - clean) ** 2, axis=1)))

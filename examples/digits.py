@@ -65,7 +65,7 @@ def export_and_check(model, x_test, y_test, folder):
     tflite = export_tflite(model, folder / "model.tflite", overwrite=True)
     report = check(model, [saved_model, tflite], {"rows": x_test}, labels=y_test)
     report.to_html(folder / "report.html")
-    print(f"  {report.verdict}")  # report.print() would print all tables too
+    print(f"  {report.verdict}")  # one line; report.print() would print the whole report
     return bool(report)
 
 

@@ -39,7 +39,7 @@ def join(processes, process):
 
 
 def load():
-    """Load the training samples of this process, a multiple of the batch size, and test samples."""
+    """Load the training samples of this process, in complete batches, and the test samples."""
     x, y = load_digits(return_X_y=True)
     x = (x / 16.0).astype("float32").reshape(-1, ROWS, ROWS)
     samples = STEPS * (BATCH // jax.process_count())
@@ -66,10 +66,11 @@ def train(distribution, x, y, epochs, checkpoint):
         with distribution.scope():
             options = {"batch_size": len(x) // STEPS, "initial_epoch": epoch, "epochs": epoch + 1}
             model.fit(x[order], y[order], shuffle=False, verbose=2, **options)
-        # Inside distribution.scope(), `save` would create variables and wait for all processes.
+        # Save outside distribution.scope(): inside, process 0 would wait for the other processes.
         if jax.process_index() == 0:
             model.save(checkpoint.with_name("new.keras"))
-            os.replace(checkpoint.with_name("new.keras"), checkpoint)  # never a half-written file
+            # The checkpoint stays complete if the process dies while it saves.
+            os.replace(checkpoint.with_name("new.keras"), checkpoint)
     multihost_utils.assert_equal(model.get_weights(), "The processes have different weights")
     print(f"All weights and statistics are equal on {jax.process_count()} processes.")
 

@@ -61,7 +61,7 @@ def train(epochs):
 
 
 def build():
-    """Build the PyTorch classifier in Keras; return the model, and its layers by PyTorch name."""
+    """Build the classifier in Keras; return it, and a dict: PyTorch module name -> Keras layers."""
     lstm = [keras.layers.LSTM(UNITS, return_sequences=True) for _ in range(2)]
     lstm = [keras.layers.Bidirectional(layer) for layer in lstm]
     norm = keras_norm.LayerNormalization(epsilon=1e-5)  # PyTorch's default epsilon
@@ -72,7 +72,7 @@ def build():
 
 
 def main(argv=None):
-    """Train the classifier, or convert and check it; return 0 if the outputs are equal."""
+    """Run the command `train` or `convert`; return 0 if the Keras outputs equal PyTorch's."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("command", choices=("train", "convert"))
     parser.add_argument("--weights", type=pathlib.Path, default=FILE, help="state dict and outputs")

@@ -53,7 +53,7 @@ def build(words):
 def tokenize(texts, words):
     """Convert texts to the ids of `TextVectorization(standardize="lower")`, without Keras."""
     ids = {word.encode(): k for k, word in enumerate(words)}
-    # TensorFlow makes only A to Z lower case, as Python does for bytes. Id 1 is an unknown word.
+    # Only A to Z become lower case, in TensorFlow and in bytes.lower(). Id 1 is an unknown word.
     rows = [[ids.get(word, 1) for word in text.encode().lower().split()] for text in texts]
     longest = max(map(len, rows))
     return np.array([row + [0] * (longest - len(row)) for row in rows])

@@ -20,7 +20,7 @@ from keras_norm.export import check, export_saved_model
 
 NAME = "digits"
 TIMEOUT = 60.0  # Seconds to wait for the server's reply.
-# By default gRPC limits messages to 4 MB, which long sequences exceed. The server has no limit.
+# By default a gRPC client limits messages to 4 MB. Long sequences need larger messages.
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 START = """Start the server:
 docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
@@ -67,7 +67,7 @@ def rpc(address, model, signature="serving_default"):
 
 
 def main(argv=None):
-    """Train and export a model, or check the server of the model; return the exit status."""
+    """Run the command `export` (train, export) or `check` (the server); return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("command", choices=("export", "check"))
     parser.add_argument("--to", required=True, type=pathlib.Path, metavar="DIR", help="folder")
@@ -75,7 +75,8 @@ def main(argv=None):
     parser.add_argument("--rest", default="http://localhost:8501", metavar="URL")
     parser.add_argument("--grpc", default="localhost:8500", metavar="ADDRESS")
     args = parser.parse_args(argv)
-    import sklearn.datasets  # here, because `rest` and `rpc` need no scikit-learn
+    # Not imported above: programs that only use `rest` or `rpc` need no scikit-learn.
+    import sklearn.datasets
 
     digits = sklearn.datasets.load_digits()
     x = digits.images.astype("float32") / 16.0

@@ -54,7 +54,7 @@ def main(argv=None):
     keras.utils.set_random_seed(0)
     x, classes, participants = load(args.samples)
     test = np.isin(participants, HELD_OUT)
-    # Scale with the mean and deviation of the training data, which users of the files need too.
+    # Scale with mean and deviation of the training data. The exported files need scaled inputs.
     mean, deviation = (f(x[~test], axis=(0, 1)) for f in (np.nanmean, np.nanstd))
     x = np.nan_to_num((x - mean) / deviation)
 

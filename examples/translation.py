@@ -33,7 +33,7 @@ def load(path, samples=None):
 
 
 def vocabulary(sentences):
-    """Assign ids from 4 on to the tokens that occur at least twice."""
+    """Map each token that occurs twice or more to an id: 4, 5, 6 and so on."""
     counts = collections.Counter(token for sentence in sentences for token in sentence)
     return {t: i for i, (t, n) in enumerate(counts.most_common(WORDS), 4) if n > 1}
 

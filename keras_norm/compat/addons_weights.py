@@ -23,8 +23,8 @@ from keras_norm.typing import TensorLike
 SOURCE = "tfa.rnn.LayerNormLSTMCell"
 
 
-# `layer` has the type keras.layers.Layer. With the type NormLSTM, type checkers would refuse the
-# NormLSTM of the stub __init__.pyi, which for them is another class.
+# Type checkers find the layers in the stub keras_norm/__init__.pyi. They take its NormLSTM for
+# another class than NormLSTM of this package, so `layer` has the type keras.layers.Layer.
 def load_addons_weights(
     layer: keras.layers.Layer,
     weights: Sequence[TensorLike] | str | os.PathLike[str],
@@ -90,7 +90,8 @@ def _require_same_equations(layer: keras.layers.Layer, epsilon: float) -> None:
         )
     for cell in lstms:
         require_known_class(cell)
-        require_carried_norms(cell, epsilon, {}, SOURCE, "the norm_epsilon of the old cell")
+        name = "the norm_epsilon of the old cell"
+        require_carried_norms(cell, epsilon, {}, SOURCE, name, "load_addons_weights")
 
 
 def _list_variables(layer: keras.layers.Layer, is_hdf5: bool = False) -> list[keras.Variable]:
@@ -126,5 +127,5 @@ def _require_same_order(
     raise ValueError(
         f"The old model has {len(old)} weights, and {describe(layer)} has {len(variables)}. Weight "
         f"{k} is the first that differs: old {of_old}, new {of_new}. Create all layers of the old "
-        "model in their order, and pass all of its weights."
+        "model in their order, and pass all weights of the old model."
     )

@@ -27,7 +27,8 @@ from keras_norm.rnn.norm_form import JOINT_SLOT
 from keras_norm.typing import Array, Config, TensorLike
 
 SOURCE = "The GRU of Dreamer"
-ORDER = (2, 0, 1)  # gates reset, candidate, update become update, reset, candidate
+# Dreamer stores the gates as reset, candidate, update; Keras as update, reset, candidate.
+ORDER = (2, 0, 1)
 FORM = "joint_all"
 OPTIONS: Config = {"activation": "tanh", "recurrent_activation": "sigmoid"}
 OPTIONS |= {"norm_form": FORM, **NO_OPTIONS}
@@ -108,10 +109,11 @@ def load_dreamer_weights(
         raise TypeError(
             f"layer must be a NormGRU or a NormGRUCell. Received: {describe(layer)}. {advice}."
         )
-    advice = f"{advice}, or pass the eps of the norm as epsilon"
+    advice = f"{advice}, or call load_dreamer_weights with epsilon=..., the eps of the norm"
     norms = {"epsilon": epsilon, "center": True, "scale": True}
     require_layer_norms(cell, norms, OPTIONS, SOURCE, advice, FORM)
-    # Recognize the library by a part of an entry's name: the user may have forgotten the prefix.
+    # Search the library's name of the linear layer, such as "layers.GRU_linear", anywhere in the
+    # names of the entries: the user may have forgotten to pass the prefix.
     names = next(
         (names for names in LIBRARIES if any(f"{names.linear}.weight" in name for name in entries)),
         LIBRARIES[-1],
@@ -130,8 +132,8 @@ def _require_zeros(
     if bias in entries and np.any(to_array(entries[bias])):
         advice = ADVICE.format(norm="keras_norm.compat.BiasedLayerNormalization", epsilon=epsilon)
         raise ValueError(
-            f"'{bias}' is a bias inside the norm, and the norm of {describe(cell)} has none. "
-            f"{advice}."
+            f"'{bias}' is a bias inside the norm, and the norm of {describe(cell)} has no such "
+            f"bias. {advice}."
         )
 
 

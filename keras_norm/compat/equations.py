@@ -10,7 +10,7 @@ from keras_norm.typing import Config
 
 # Packages whose layer classes have known equations. All other classes are custom.
 KNOWN = ("keras.", "keras_norm.")
-# Options of NormLSTM and NormGRU that other libraries do not have, each switched off.
+# Options of NormLSTM and NormGRU that other libraries do not have. These values disable them.
 NO_OPTIONS: Config = {"zoneout": 0.0, "cell_zoneout": 0.0, "peepholes": False, "cell_clip": None}
 NO_OPTIONS |= {"projection_units": None}
 LAYER_NORM: Config = {"epsilon_placement": "inside", "ddof": 0, "rms_scaling": False}
@@ -30,8 +30,8 @@ def require_built(layer: keras.layers.Layer) -> None:
         )
     if layer.quantization_mode is not None or getattr(layer, "lora_enabled", False):
         raise ValueError(
-            f"{describe(layer)} is quantized or has LoRA weights, so its kernel is not the kernel "
-            "of another library. Load the weights before you quantize the layer or enable LoRA."
+            f"{describe(layer)} is quantized or has LoRA weights, so weights of another library "
+            "cannot be loaded. Load the weights before you quantize the layer or enable LoRA."
         )
 
 
@@ -141,12 +141,12 @@ def require_layer_norms(
         norm_form: form of the cell of the other library.
     """
     layers = cell.slot_layers() if isinstance(cell, NormCell) else {}
-    slots = cell.slot_sizes(norm_form) if isinstance(cell, NormCell) else ["any slot"]
+    slots = cell.slot_sizes(norm_form) if isinstance(cell, NormCell) else ["any position"]
     wrong = [slot for slot in slots if not isinstance(layers.get(slot), LayerNormalization)]
     if wrong:
         raise ValueError(
-            f"{source} has a LayerNormalization in every slot. Received {describe(cell)} without a "
-            f"LayerNormalization in {', '.join(wrong)}. {advice}."
+            f"{source} has a LayerNormalization at every position of a norm. Received "
+            f"{describe(cell)} without a LayerNormalization at {', '.join(wrong)}. {advice}."
         )
     for norm in layers.values():
         require_options(norm, {**LAYER_NORM, **norms}, source, advice)
@@ -154,7 +154,12 @@ def require_layer_norms(
 
 
 def require_carried_norms(
-    cell: keras.layers.Layer, epsilon: float, options: Mapping[str, object], source: str, name: str
+    cell: keras.layers.Layer,
+    epsilon: float,
+    options: Mapping[str, object],
+    source: str,
+    name: str,
+    loader: str,
 ) -> None:
     """Raise a ValueError unless a cell is a LayerNorm LSTM with normalize_carry=True.
 
@@ -164,10 +169,11 @@ def require_carried_norms(
         options: further options of the cell.
         source: the cell of the other library.
         name: the epsilon in the other library, such as "the eps of the module".
+        loader: the function that the user calls with `epsilon`, such as "load_torch_weights".
     """
     advice = (
         f"Create the layer as NormLSTM(units, norm=LayerNormalization(epsilon={epsilon}), "
-        f"normalize_carry=True), or pass {name} as epsilon"
+        f"normalize_carry=True), or call {loader} with epsilon=..., {name}"
     )
     norms = {"epsilon": epsilon, "center": True, "scale": True}
     options = {**options, "normalize_carry": True, **NO_OPTIONS}

@@ -14,7 +14,7 @@ Entries: TypeAlias = Mapping[str, TensorLike]
 
 
 class FlaxCell(NamedTuple):
-    """The name, the gates and the biases of a recurrent cell of Flax, compared with Keras' cell.
+    """A recurrent cell of Flax: its name, its gates in Keras' order, and its biases.
 
     Args:
         module: name of the module.
@@ -67,9 +67,10 @@ def cell_assignments(scope: str, cell: keras.layers.Layer, entries: Entries) -> 
     names = {side: [f"{side}{gate}" for gate in gates] for side in ("i", "h")}
     if joined:
         names = {side: [f"dense_{side}"] for side in names}
-    elif f"{scope}if_/kernel" in entries:  # in nnx, because `if` is a keyword of Python
+    elif f"{scope}if_/kernel" in entries:  # nnx writes `if_`, because Python reserves `if`
         names["i"][1] = "if_"
-    # A Flax GRU with one kernel for each gate has a bias of U h for the candidate only.
+    # In a Flax GRU with one kernel for each gate, U h has no bias in the gates r and z, but U h has
+    # a bias in the candidate n.
     biases = [*names[bias], *names["h"][-1:]] if is_gru and not joined else names[bias]
 
     def join(*columns: Array) -> Array:

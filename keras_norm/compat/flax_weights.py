@@ -172,7 +172,8 @@ def _require_norm(
     scope: str, layer: keras.layers.Layer, entries: Entries, module: str, epsilon: float
 ) -> None:
     """Raise a ValueError if a norm differs from the Flax module, or batch_stats are missing."""
-    advice = f"Create the layer with epsilon={epsilon}, or pass the Flax module's epsilon"
+    advice = f"Create the layer with epsilon={epsilon}"
+    advice += ", or call load_flax_weights with epsilon=..., the epsilon of the Flax module"
     require_options(layer, {**OPTIONS, "epsilon": epsilon}, f"Flax' {module}", advice)
     if module != "BatchNorm":
         require_last_axes(layer, f"Flax' {module}")

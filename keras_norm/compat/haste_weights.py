@@ -22,7 +22,7 @@ from keras_norm.typing import Array
 
 SOURCE = "haste_pytorch.LayerNormLSTM"
 ADVICE = "Create the layer as LayerNormLSTM(units)"
-ORDER = (0, 2, 1, 3)  # gates i, g, f, o become i, f, g, o
+ORDER = (0, 2, 1, 3)  # haste stores the gates as i, g, f, o; Keras as i, f, g, o.
 EPSILON = 1e-5
 OPTIONS = {"activation": "tanh", "recurrent_activation": "sigmoid", "normalize_carry": False}
 OPTIONS |= {name: value for name, value in NO_OPTIONS.items() if name != "zoneout"}

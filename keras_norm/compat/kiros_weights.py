@@ -75,7 +75,8 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
             "layer.forward_layer."
         )
     cell = recurrent_cell(layer)
-    # With the prefix "encoder_", ignore the arrays of a layer with the prefix "encoder_r_".
+    # With the prefix "encoder_", load "encoder_W", but not "encoder_r_W": another layer has the
+    # prefix "encoder_r_".
     entries = {
         name: entry
         for name, entry in named_entries(weights, "_", prefix).items()

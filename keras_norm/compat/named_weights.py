@@ -219,8 +219,8 @@ def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> N
     advice = "Check the program that wrote the weights."
     if QUANTIZED_DTYPE.match(kind):
         advice = (
-            "Pass the weights of the model before it was quantized. If these numbers are the "
-            "weights, convert them with astype('float32')."
+            "Pass the weights of the model before it was quantized. If the weights are not "
+            "quantized, convert the entry to floats: entry.astype('float32')."
         )
     raise ValueError(
         f"The entry '{name}' must be an array of floating-point numbers. Received dtype {kind}. "
@@ -245,7 +245,7 @@ def _require_finite(name: str, array: Array, variable: keras.Variable) -> None:
         advice = f"Create the layer of '{variable.path}' with another dtype, such as float32."
     if not wrong.any() and variable.name == "moving_variance":
         wrong, problem = array < 0, "negative values, and it is a variance"
-        advice = "Check whether the mean and the variance are exchanged."
+        advice = "Check whether the entries of mean and variance were swapped."
     if wrong.any():
         count = f"{np.count_nonzero(wrong)} of {wrong.size}"
         raise ValueError(f"The entry '{name}' has {problem}: {count}. {advice}")
@@ -256,9 +256,9 @@ def _require_shape(
 ) -> None:
     if received == shape:
         return
-    advice = f"Give the layer of the variable '{variable.path}' the sizes that it has in {source}."
+    advice = f"Create the layer of '{variable.path}' with the sizes that the layer has in {source}."
     if received == shape[::-1]:
-        advice = f"The entry is transposed: pass its transpose, for '{variable.path}'."
+        advice = f"The entry is transposed. Pass its transpose to load '{variable.path}'."
     raise ValueError(
         f"The entry '{name}' must have the shape {shape}. Received shape {received}. {advice}"
     )

@@ -55,7 +55,7 @@ GATES: Config = {"activation": "tanh", "recurrent_activation": "sigmoid", **NO_O
 GRU = {**GATES, "reset_after": True, "norm_form": "separate"}
 EQUATIONS = {
     keras.layers.LSTMCell: Equation("nn.LSTM", (0, 1, 2, 3), GATES, "LSTM(units)"),
-    # gates r, z, n become z, r, n
+    # PyTorch stores the gates as r, z, n; Keras as z, r, n.
     keras.layers.GRUCell: Equation("nn.GRU", (1, 0, 2), GRU, "GRU(units)"),
     keras.layers.SimpleRNNCell: Equation("nn.RNN", (0,), NO_OPTIONS, "SimpleRNN(units)"),
 }
@@ -76,8 +76,8 @@ class Parameters:
         self, entries: Mapping[str, TensorLike], path: str, layer: int = 0, direction: int = 0
     ) -> None:
         self.entries = entries
-        # Names without {k} exist for layer 0 only, and names without {d} and {reverse} for
-        # direction 0 only.
+        # A name without the field {k} can only be in layer 0. A name without the fields {d} and
+        # {reverse} can only be in direction 0.
         usable = [
             path + name
             for name in NAMES
@@ -136,7 +136,8 @@ def _require_all_cells(
     if "weight_ih" in backward and not isinstance(layers[0], keras.layers.Bidirectional):
         raise ValueError(
             f"'{backward['weight_ih']}' is a weight of the backward direction, and "
-            f"{describe(layers[0])} has one direction. Create it inside keras.layers.Bidirectional."
+            f"{describe(layers[0])} has one direction. Create the layer inside "
+            "keras.layers.Bidirectional."
         )
     deeper = Parameters(entries, path, len(layers))
     if "weight_ih" in deeper:
@@ -150,14 +151,14 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
     found = [e for cls, e in EQUATIONS.items() if isinstance(cell, cls)]
     if not found:
         raise TypeError(
-            f"{describe(cell)} is not an LSTM, GRU or SimpleRNN, so it has no counterpart in "
-            "PyTorch's recurrent modules. Pass a list only for the layers of a recurrent module."
+            f"{describe(cell)} is not an LSTM, GRU or SimpleRNN, so it cannot have the weights of "
+            "nn.LSTM, nn.GRU or nn.RNN. Pass a list of layers only if all are recurrent."
         )
     module, order, options, advice = found[0]
     advice = f"Create the layer as {advice}"
     if getattr(cell, "norm", None) is not None:
         raise ValueError(
-            f"{module} has no norm inside, and {describe(cell)} has one. {advice}, or as "
+            f"{module} has no norm inside, and {describe(cell)} has a norm inside. {advice} or "
             f"Norm{advice.split()[-1]}. After loading, `keras_norm.convert` adds norms to a model."
         )
     if "weight_hr" in parameters:
@@ -180,7 +181,7 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
 
 
 def _require_gates(cell: keras.layers.Layer, parameters: Parameters, gates: int) -> None:
-    """Raise a ValueError if the weights are of another cell, such as a GRU's for an LSTM."""
+    """Raise a ValueError if the weights have another number of gates than the cell."""
     if "weight_hh" not in parameters:
         return
     shape = np.shape(parameters.entries[parameters["weight_hh"]])
@@ -230,7 +231,8 @@ def _layer_norm_cell(
     cell: keras.layers.Layer, parameters: Parameters, epsilon: float
 ) -> list[Assignment]:
     source = "The LayerNormLSTMCell of TorchScript and NeMo"
-    require_carried_norms(cell, epsilon, GATES, source, "the eps of the module")
+    name = "the eps of the module"
+    require_carried_norms(cell, epsilon, GATES, source, name, "load_torch_weights")
     assignments = _kernels(cell, parameters, EQUATIONS[keras.layers.LSTMCell].order)
     if cell.bias is not None:
         assignments.append(Assignment.zeros(cell.bias))

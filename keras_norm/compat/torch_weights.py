@@ -24,7 +24,7 @@ CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell
 RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional, *CELLS)
 COUNT = "num_batches_tracked"
 # For each Keras layer: the PyTorch module, and the arguments with which the Keras layer computes
-# the outputs of this module. The `epsilon` that the user passes replaces None.
+# the outputs of this module. `epsilon` of load_torch_weights replaces None.
 MODULES: dict[type[keras.layers.Layer], tuple[str, Config]] = {
     keras.layers.Dense: ("nn.Linear", {}),
     keras.layers.Embedding: ("nn.Embedding", {}),
@@ -58,8 +58,8 @@ class Module(NamedTuple):
     epsilon: float
 
 
-# `layers` has the type keras.layers.Layer. With the type NormLSTM, type checkers would refuse the
-# NormLSTM of the stub __init__.pyi, which for them is another class.
+# Type checkers find the layers in the stub keras_norm/__init__.pyi. They take its NormLSTM for
+# another class than NormLSTM of this package, so `layers` has the type keras.layers.Layer.
 def load_torch_weights(
     layers: Layers | Mapping[str, Layers],
     weights: Weights,
@@ -167,7 +167,8 @@ def _assignment(variable: keras.Variable, module: Module) -> Assignment:
 def _require_module(layer: keras.layers.Layer, module: Module, name: str, options: Config) -> None:
     """Raise a ValueError if a layer does not compute the outputs of its PyTorch module."""
     if "epsilon" in options:
-        advice = f"Create it with epsilon={module.epsilon}, or pass the eps of {name} as epsilon"
+        advice = f"Create the layer with epsilon={module.epsilon}"
+        advice += f", or call load_torch_weights with epsilon=..., the eps of {name}"
         require_options(layer, {**options, "epsilon": module.epsilon}, name, advice)
     if name == "nn.LayerNorm":
         require_last_axes(layer, name)

@@ -41,7 +41,7 @@ def entries(**changes):
         ({"head.b2": np.array(["1", "2", "3"])}, r"'head\.b2' must be .* Received dtype str32\."),
         ({"head.b2": [[1.0], [2.0, 3.0]]}, r"'head\.b2' is not an array: "),
         ({"head.b2": np.ones(3, "int8")}, r"'head\.b2' .* dtype int8\. .* before it was quantized"),
-        ({"head.b2": np.ones(3, "int64")}, r"Received dtype int64\. .* astype\('float32'\)"),
+        ({"head.b2": np.ones(3, "int64")}, r"dtype int64\. .* entry\.astype\('float32'\)"),
         ({"head.b2": np.ones(3, bool)}, r"Received dtype bool\."),
         ({"head.b2": np.ones(3, ml_dtypes.float8_e4m3fn)}, r"Received dtype float8_e4m3fn\."),
         (
