@@ -20,8 +20,8 @@ from keras_norm.rnn.bidirectional import Bidirectional
 from keras_norm.statistics_plot import plot_statistics
 from keras_norm.version import __version__
 
-# In a clone of the repository, keras_norm.export is the folder `export` beside this folder, not
-# inside. Let Python find `export` there, for programs that run in the clone.
+# In a git clone, the folder `export` is not inside the folder `keras_norm`, but beside it. Extend
+# `__path__`, so that `import keras_norm.export` works in a git clone too.
 _FOLDER = pathlib.Path(__file__).parent
 if not (_FOLDER / "export").is_dir():
     __path__.append(str(_FOLDER.parent))  # noqa: F405

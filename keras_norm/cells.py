@@ -1,4 +1,4 @@
-"""Names for writing your own recurrent cell; the guide "Write your own cell" explains them."""
+"""Classes and functions to write your own recurrent cell; see the guide "Write your own cell"."""
 
 from keras_norm.ops.grouped_norm import GroupedNorm
 from keras_norm.rnn.cell import NormCell

@@ -34,8 +34,8 @@ def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Mo
     clone = rebuild_model(model)
     for _, layer in named_layers(clone):
         if isinstance(layer, keras.layers.TimeDistributed):
-            # Replace the call of TimeDistributed: in Keras 3.15 it returns wrong outputs in a graph
-            # with a dynamic number of timesteps, and recalibration runs the clone in such a graph.
+            # Recalibration runs the clone in a graph with a dynamic number of timesteps. In such a
+            # graph, TimeDistributed of Keras 3.15 returns wrong outputs, so replace its call.
             vars(layer)["call"] = partial(apply_to_rows, layer)
     disabled = [layer for _, layer in named_layers(clone) if _disable_dropout(layer, noise)]
     for path, layer in named_layers(clone):
@@ -142,9 +142,9 @@ def _pairs_of_layers(
 
 
 def _copy_attributes(layer: keras.layers.Layer, copy: keras.layers.Layer) -> None:
-    """Copy `trainable`, the states of an RNN and the state of `adapt` from a layer to its copy.
+    """Copy from a layer to its copy: `trainable`, RNN states, and what `adapt` has computed.
 
-    The state of `adapt` is for example the vocabulary of a TextVectorization.
+    `adapt` computes for example the vocabulary of a TextVectorization.
     """
     if copy.trainable != layer.trainable:
         copy.trainable = layer.trainable

@@ -34,7 +34,7 @@ OVERRIDDEN = {
 SHAPE_CHECK = "_assert_input_compatibility"
 
 # Scripts that `export.formats` runs in new processes, and the private name of TensorFlow that each
-# script uses. A script imports nothing from this package, so a test compares both.
+# script uses. A script cannot import this dict, so a test checks that the script has the name.
 WORKERS = dict.fromkeys(
     ("onnx/convert_onnx.py", "saved_model/run_saved_model.py"),
     (
@@ -155,7 +155,7 @@ def stored_sublayers(store: Mapping[str, Any]) -> set[str] | None:
         Names of attributes, such as "kernel_norm". None if they are not known: weights are stored
         in several files, or the layer itself has no weights in the file.
     """
-    # Weights in several files have the subclass ShardedH5IOStore.
+    # For weights in several files, Keras passes a ShardedH5IOStore, a subclass of H5IOStore.
     is_one_file = type(store).__name__ == "H5IOStore"
     group: Any = getattr(store, "_h5_entry_group", None) if is_one_file else None
     return {*group.parent} - {"vars"} if hasattr(group, "parent") else None
@@ -205,12 +205,10 @@ def operations_are_watched() -> bool:
 
 
 def is_graph_of_replica() -> bool:
-    """Return whether the current graph is the outermost graph of a replica.
+    """Return whether the current graph is the graph of a replica's function.
 
-    Only there can `all_reduce` run.
-
-    MirroredStrategy cannot run `all_reduce` in the graph of a loop, a conditional or a nested
-    function.
+    MirroredStrategy can run `all_reduce` in this graph only. It cannot run `all_reduce` in the
+    inner graph of a loop, a conditional or a nested function.
     """
     import tensorflow as tf
 

@@ -12,7 +12,7 @@ COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 
 
 def new_figure(rows: int, columns: int, height: float) -> "tuple[Figure, list[list[Axes]]]":
-    """Create a figure with a grid of axes; a notebook shows it once, as the result of a cell.
+    """Create a figure with a grid of axes; a notebook shows the figure if a cell returns it.
 
     Args:
         rows: number of rows of axes.

@@ -18,7 +18,7 @@ def read_npz(file: BinaryIO) -> Arrays:
     """
     # A damaged .npz file raises one of many errors: of NumPy, of zipfile, of zlib.
     try:
-        zipfile.ZipFile(file)  # refuses other files that np.load reads, such as .npy
+        zipfile.ZipFile(file)  # Raises an error for a .npy file; np.load would read the file.
         file.seek(0)
         with np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}

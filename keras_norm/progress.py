@@ -8,8 +8,8 @@ from typing import Any, Self
 import rich.console
 import rich.progress
 
-# Seconds before a bar is shown, and between two updates of a bar whose steps have no text.
-DELAY, INTERVAL = 1.0, 0.2
+DELAY = 1.0  # seconds from the start of the call until the bar is shown
+INTERVAL = 0.2  # minimum seconds between two updates of the bar; a step with a text updates it too
 
 
 class Progress(contextlib.AbstractContextManager["Progress"]):
@@ -80,7 +80,7 @@ class _TerminalBar:
 
 
 class _NotebookBar:
-    """A progress bar in an output of a notebook's cell, which each step replaces; no widget."""
+    """A progress bar as HTML in the output of a notebook's cell; each step replaces the HTML."""
 
     def __init__(self) -> None:
         self._output: Any = None

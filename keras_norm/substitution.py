@@ -41,7 +41,8 @@ def substituted_functions(
             for name, function in functions.items():
                 if name in attributes:
                     undo.callback(_assign, owner, name, attributes[name])
-                else:  # the layer inherits the method: undo by removing the substitute
+                else:
+                    # `owner` inherits the function. To undo, delete the substitute from `owner`.
                     undo.callback(vars(owner).pop, name)
                 _assign(owner, name, _limit_to_thread(thread, function, getattr(owner, name)))
         yield
@@ -50,7 +51,7 @@ def substituted_functions(
 def _assign(owner: Owner, name: str, function: Function) -> None:
     if isinstance(owner, type):
         setattr(owner, name, function)
-    else:  # avoid `setattr`: Keras would track the function
+    else:  # Do not use `setattr`: a Keras layer would track the function as an attribute.
         vars(owner)[name] = function
 
 

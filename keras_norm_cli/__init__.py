@@ -58,7 +58,8 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
     with interruptible():
         escape_unknown_letters()
         try:
-            if args.command == "verify":  # needs no Keras, which is imported below
+            # Run `verify` before the import of Keras below: `verify` needs no Keras.
+            if args.command == "verify":
                 _import_modules(args.modules)
                 return print_result(args.file, args.golden_cases), ""
             check_files(args)

@@ -214,7 +214,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--norm",
         choices=("layer", "rms", "batch", "none"),
         default="layer",
-        help="norm inside the recurrent layers; none keeps all outputs equal",
+        help="norm inside the recurrent layers; none: no norm, and all outputs stay equal",
     )
     text = "names or paths of the layers to convert, such as encoder/lstm; default: all"
     convert.add_argument("--where", nargs="+", metavar="LAYER", help=text)
@@ -223,6 +223,6 @@ def make_parser() -> argparse.ArgumentParser:
     new_model(convert)
 
     inspect = command("inspect", "list a model's normalization layers, inputs and outputs")
-    text = "also list the sizes of the inputs, if a norm of W x removes their differences in size"
+    text = "also list how much the inputs differ in size, if a norm of W x removes the differences"
     npz(inspect, "--data", f"{ARRAYS}: {text}")
     return parser

@@ -159,12 +159,14 @@ def _require_export_options(args: argparse.Namespace) -> None:
         )
     if args.quantize in NEED_SAMPLES and args.step:
         raise ValueError(
-            f"--quantize {args.quantize} excludes --step. Write a second file with the step "
-            "signature only: --signature step."
+            f"--quantize {args.quantize} cannot be combined with --step. Write a second file "
+            "with the step signature only: --signature step."
         )
     with_signature = all("signature" in formats[name].options for name in args.format)
     if args.signature and args.step is False and with_signature:
-        raise ValueError("--signature step excludes --no-step. Remove one of the two options.")
+        raise ValueError(
+            "--signature step cannot be combined with --no-step. Remove one of the two options."
+        )
 
 
 def _require_new_artifacts(args: argparse.Namespace) -> None:

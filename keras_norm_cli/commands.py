@@ -66,7 +66,8 @@ def export(args: argparse.Namespace) -> None:
         for each in formats:
             supported = {*known[each.name].options, "overwrite"}
             own = {name: value for name, value in options.items() if name in supported}
-            if own.get("signature"):  # a file with one signature takes no option `step`
+            # `step` is for files with two signatures. `signature` writes one signature.
+            if own.get("signature"):
                 own["step"] = None
             path = folder / each.file_name if "version" in own else targets[each.name]
             written.append((each, each.export(model, path, **own)))
@@ -74,8 +75,8 @@ def export(args: argparse.Namespace) -> None:
         if isinstance(error, UnsupportedOpError | ConversionError) and len(formats) > 1:
             error.add_note("Nothing was written.")
         for each, path in written:
-            # Keep a new artifact that replaced an old artifact: without it, no artifact would be
-            # left.
+            # If a new artifact replaced an old artifact, keep the new artifact: the old artifact no
+            # longer exists.
             if each.name not in replaced:
                 golden_cases_path(path).unlink(missing_ok=True)
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -146,7 +147,9 @@ def convert(args: argparse.Namespace) -> None:
 
 
 def inspect(args: argparse.Namespace) -> None:
-    """Print a model's normalization layers, inputs and outputs; with --data, its input sizes too.
+    """Print a model's normalization layers, inputs and outputs.
+
+    With `--data`, also print the sizes of a layer's inputs x, if a norm of W x removes the sizes.
 
     Raises:
         ValueError: the file cannot be loaded, or the data do not fit the inputs.

@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 
-RAISE_AGAIN = 0.1  # Seconds until a swallowed interrupt is raised again.
-CLEANUP = 5.0  # Seconds that cleanup in an exception handler may take before it is interrupted.
+RAISE_AGAIN = 0.1  # seconds after which KeyboardInterrupt is raised again
+CLEANUP = 5.0  # seconds in which an exception handler is not interrupted, so that it can clean up
 
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt in a `with` block at SIGINT or SIGTERM, repeatedly until it ends.
+    """Raise KeyboardInterrupt at SIGINT or SIGTERM, again and again until the `with` block ends.
 
     Keras swallows every exception when it computes a shape or tries to build a layer. So the
     KeyboardInterrupt is raised again every RAISE_AGAIN seconds until the block ends. An exception

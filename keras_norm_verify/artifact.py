@@ -15,8 +15,9 @@ from keras_norm_verify.golden_cases_file import (
 from keras_norm_verify.printable import printable_error
 from keras_norm_verify.runtimes import RUNTIMES, name_of_format, require_known
 
-# Golden cases of a folder are a file in the folder. Golden cases of a file are beside the file, in
-# a file with its name and SUFFIX, or in a zip archive at the end of a TFLite file.
+# Golden cases (inputs and expected outputs) of a folder are in the file IN_FOLDER of this folder.
+# Golden cases of "model.tflite" are in "model.tflite.golden.npz" beside it, or in a zip archive at
+# the end of "model.tflite".
 FILE_NAME = "golden.npz"
 IN_FOLDER = pathlib.PurePath("assets.extra", FILE_NAME)
 SUFFIX = ".golden.npz"
@@ -116,7 +117,7 @@ def read_without_golden_cases(path: pathlib.Path) -> bytes:
 
 
 def _archive_offset(path: pathlib.Path) -> int | None:
-    """Return the byte offset of the golden cases in a TFLite file; None if it contains none."""
+    """Return the byte offset of the golden cases in a file, or None for a file without them."""
     if not path.is_file() or not zipfile.is_zipfile(path):
         return None
     try:

@@ -12,14 +12,14 @@ MetaGraph: TypeAlias = Any
 TensorInfo: TypeAlias = Any
 Node: TypeAlias = Any
 Function: TypeAlias = Any
-# Key of a function, ("its name", ""), or of a node outside functions, ("", "its name").
+# Key of a function: (name of the function, ""). Key of a node outside functions: ("", its name).
 Unit: TypeAlias = tuple[str, str]
 # Key of a tensor: the name of its function ("" outside functions), and its own name.
 Place: TypeAlias = tuple[str, str]
-# The source of a value: a node outside functions by name, an object of the SavedModel by index,
-# CONSTANT for a constant in a function, or None for a value that a caller may choose.
+# Where a value comes from: the name of a node outside functions, the index of an object of the
+# SavedModel, CONSTANT for a constant in a function, or None for a value that a caller may choose.
 Origin: TypeAlias = str | int | None
-CONSTANT = "^"  # No node has this name.
+CONSTANT = "^"  # No node is named "^".
 # Operations that build a path from other paths, as the saver does for the files of a checkpoint.
 JOINS = frozenset(
     ["Pack", "Select", "SelectV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin"]
@@ -54,9 +54,9 @@ class DataFlow:
         self.functions = {f.signature.name: f for f in graph.graph_def.library.function}
         self._nodes: dict[Place, Node] = {}
         self._needs: dict[Unit, set[Unit]] = {}
-        # Function -> each node that names the function, after the function that has the node.
+        # Name of a function -> (name of the calling function or "", calling node) for each call.
         self._callers: dict[str, list[tuple[str, Node]]] = {}
-        # If two functions or nodes have one name, it is unknown which of both a loader runs.
+        # Two functions or nodes with the same name: it is unknown which of the two a loader runs.
         self._is_ambiguous = len(self.functions) < len(graph.graph_def.library.function)
         for function, node in nodes_with_functions(graph):
             scope = function.signature.name if function else ""
@@ -81,11 +81,11 @@ class DataFlow:
         self._run |= {(name, "") for name in self._captured}
 
     def find_units_of(self, tensor: str, other: str) -> set[Unit]:
-        """Find the functions and nodes that run only if a loader computes a tensor of the saver.
+        """Find the functions and nodes that run only to compute `tensor`, for no other purpose.
 
         Args:
-            tensor: a tensor of the saver: `save_tensor_name` or `restore_op_name`.
-            other: the other tensor of the saver.
+            tensor: `save_tensor_name` or `restore_op_name` of the saver.
+            other: the name of these two that is not `tensor`.
         """
         if self._is_ambiguous:
             return set()
@@ -130,7 +130,7 @@ class DataFlow:
     def _trace(
         self, function: str, tensor: str, through: Collection[str]
     ) -> tuple[list[Place], set[Origin]]:
-        """Return the tensors that a tensor takes its value from, or else the tensor's origin."""
+        """Follow a tensor one step back: return the tensors that give its value, or its origin."""
         node = self._nodes.get((function, node_name(tensor)))
         if node is None or (not function and node.name in self._fed):
             return [], {None}
@@ -200,7 +200,8 @@ def _find_captured(graph: MetaGraph) -> dict[str, list[int]]:
     names += [node.bare_concrete_function.concrete_function_name for node in objects.nodes]
     names += [gradient.gradient_func for gradient in library.gradient]
     names += [gradient.gradient_func for gradient in library.registered_gradients]
-    # TensorFlow's optimizer may run a function in place of another with equal `api_implements`.
+    # If two functions have the same attribute `api_implements`, TensorFlow's optimizer may replace
+    # a call of one function by a call of the other.
     names += [f.signature.name for f in library.function if "api_implements" in f.attr]
     return {name: [] for name in names} | found
 

@@ -50,7 +50,7 @@ def without_output() -> Iterator[None]:
         for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
             try:
                 terminal = os.dup(descriptor)
-            except OSError:  # stdout or stderr is closed, as in a service
+            except OSError:  # A program such as a service may have closed stdout or stderr.
                 continue
             stack.callback(os.close, terminal)
             stack.callback(os.dup2, terminal, descriptor)

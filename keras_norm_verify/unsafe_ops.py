@@ -17,8 +17,8 @@ from keras_norm_verify.data_flow import (
     unit_of,
 )
 
-# Operations that save and restore the variables of a SavedModel. A loader restores variables and
-# never saves them, so nothing that a loader runs may contain one of SAVE_OPS.
+# Operations that save and restore the variables of a SavedModel. A loader restores variables, but
+# never saves variables. So no function that a loader runs may contain an operation of SAVE_OPS.
 SAVE_OPS = frozenset(["SaveV2", "MergeV2Checkpoints"])
 RESTORE_OP = "RestoreV2"
 # Operations that fill a lookup table from a text file. The second input is the path of the file.
@@ -68,7 +68,8 @@ def find_unsafe_ops(graph: MetaGraph) -> dict[str, list[str]]:
             safe = not any(attribute.type in HANDLES for attribute in node.attr.values())
         else:
             safe = node.op in ALLOWED_OPS or node.op in flow.functions
-        # The caller of the function chooses the value of a placeholder, so the node is unsafe.
+        # A placeholder is an attribute whose value the caller of the function chooses. The caller
+        # may choose an unsafe value.
         is_open = any(attribute.placeholder for attribute in node.attr.values())
         if is_open or not safe:
             found.setdefault(node.op, []).append(node.name)

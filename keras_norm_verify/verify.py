@@ -166,6 +166,7 @@ def print_result(path: str, file: str | None = None) -> int:
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        sys.stdout = None  # Python would write its buffered output at exit, and fail again
+        # Otherwise Python would write the rest of its output at exit, and fail again.
+        sys.stdout = None
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED

@@ -98,5 +98,7 @@ def test_outputs_and_targets_of_other_shapes_raise():
     packed = pack_sequences([[1, 2], [3]], 3)
     for unpack in (packed.unpack, packed.unpack_last):
         assert_refused(lambda f=unpack: f(np.zeros((1, 2))), "(1, 3)", "(1, 2)", "return_sequences")
-    assert_refused(lambda: packed.pack([[1, 2], [3, 4]]), "packed lengths", "(2,)", "[2, 1]")
+    assert_refused(
+        lambda: packed.pack([[1, 2], [3, 4]]), "lengths of the packed sequences: ", "(2,)", "[2, 1]"
+    )
     assert_refused(lambda: packed.pack([[1, 2]]), "needs 2 sequences", "1 arrays")

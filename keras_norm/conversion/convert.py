@@ -82,8 +82,8 @@ def convert(
     """
     if isinstance(norm, str) and norm not in (*PRESETS, "rms"):
         raise ValueError(
-            "norm must be 'layer', 'rms', 'batch', None, a normalization layer, or a dict from "
-            f"slots to layers. Received: norm={norm!r}."
+            "norm must be 'layer', 'rms', 'batch', None, a normalization layer, or a dict such as "
+            f"{{'kernel_norm': layer, 'state_norm': layer}}. Received: norm={norm!r}."
         )
     found = _convertible_layers(
         model,
@@ -133,7 +133,8 @@ def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
         model,
         lambda layer: to_keras_layer(layer) is not None,
         "to_keras replaces recurrent layers without a norm inside, and normalization layers whose "
-        "options Keras has too, but no RMSNormalization that passes a mask on.",
+        "options Keras has too. It does not replace an RMSNormalization whose inputs may have a "
+        "mask: keras.layers.RMSNormalization drops the mask.",
     )
     created = {path: to_keras_layer(layer) for path, layer in found.items()}
     replacements = {path: layer for path, layer in created.items() if layer}
@@ -241,8 +242,8 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
         if not isinstance(config, dict) or TAG not in config:
             return part
         unseen.discard(config[TAG])
-        # Keep the name and the calls of the layer, which a functional model stores beside the
-        # config. Without `build_config`, the new layer is built at its call and can warn there.
+        # `part` is a dict with the layer's config and, in a functional model, the layer's name and
+        # calls. Remove `build_config`: then the call of the new layer builds it and can warn.
         beside = {name: value for name, value in part.items() if name != "build_config"}
         return {**beside, **serialized[config[TAG]]}
 
@@ -253,7 +254,7 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
             where = [path for path in layers if path not in unseen]
             raise ValueError(
                 f"{type(layers[path]).__name__} '{path}' is created by the code of "
-                f"{type(owner).__name__}. Pass it to the constructor, and return "
+                f"{type(owner).__name__}. Pass the layer to the constructor, and return "
                 "keras.saving.serialize_keras_object(layer) in get_config; or create a "
                 f"{type(replacements[path]).__name__} in {type(owner).__name__}"
                 f"{f'; or leave this layer out: where={where}' if where else ''}. See the guide "

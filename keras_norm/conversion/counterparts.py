@@ -20,7 +20,7 @@ from keras_norm.typing import Config, Shape
 # For each Keras recurrent layer, its cell; for each Keras norm, the layer of keras_norm.
 RECURRENT = {layer.keras_class: cell for cell, layer in rnn.KERAS_CELLS.items()}
 NORMS = {cls.KERAS_CLASS: cls for cls in layers.LAYERS if cls.KERAS_CLASS is not None}
-# Options of a cell that change nothing in a built cell without norms.
+# Options without effect on a cell that is built and has no norm.
 UNUSED = {"norm", "norm_form", "normalize_carry", "unit_update_bias"}
 CONVERTIBLE = (*RECURRENT, *RECURRENT.values(), *NORMS)
 
@@ -82,7 +82,7 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
     """
     cls, config = type(layer), layer.get_config()
     if cls in NORMS.values():
-        # Keras has no momentum=None: 0.0 differs from the config, so the layer is not replaced.
+        # Keras has no momentum=None. For momentum=None, `or 0.0` makes this function return None.
         options = {**cls.KERAS_OPTIONS, "momentum": config.get("momentum") or 0.0}
         if any(config.get(name, value) != value for name, value in options.items()):
             return None

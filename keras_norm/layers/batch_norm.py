@@ -131,9 +131,9 @@ class BatchNormalization(StatisticsNormalization):
             )
         if virtual_batch_size is not None and (renorm or synchronized):
             raise ValueError(
-                "virtual_batch_size cannot be combined with renorm or synchronized: "
-                "virtual_batch_size computes the statistics on parts of the batch, and renorm and "
-                "synchronized use more than the batch. Choose one option. Received: "
+                "virtual_batch_size cannot be combined with renorm or synchronized. "
+                "virtual_batch_size computes statistics on parts of a batch. renorm also uses "
+                "earlier batches, and synchronized all replicas. Choose one option. Received: "
                 f"virtual_batch_size={virtual_batch_size}, renorm={renorm}, "
                 f"synchronized={synchronized}."
             )
@@ -194,7 +194,7 @@ class BatchNormalization(StatisticsNormalization):
         return ops.cast(y, self.compute_dtype)
 
     def correct_affine(self, affine: Affine, mean: Tensor, variance: Tensor) -> Affine:
-        """Return gamma and beta, with the corrections of batch renormalization if `renorm`."""
+        """Return gamma and beta; with renorm=True, apply batch renormalization's corrections."""
         return renormalize(self, affine, mean, variance) if self.renorm else affine
 
     def update_statistics(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:

@@ -69,7 +69,7 @@ class StatisticsNormalization(AffineNormalization):
     def rematerialized_call(
         self, layer_call: Callable[..., object], *args: object, **kwargs: object
     ) -> Callable[..., object]:
-        """Return a call that runs once in a training step, also under keras.RematScope; warn."""
+        """Return a call that runs once in a training step; warn if a keras.RematScope is active."""
         return run_once(self, layer_call, super().rematerialized_call(layer_call, *args, **kwargs))
 
     def add_statistic(
@@ -127,7 +127,7 @@ class StatisticsNormalization(AffineNormalization):
     def update_average(
         average: keras.Variable, batch: Tensor, weight: Tensor, valid: Tensor
     ) -> None:
-        """Update a moving average with the statistic of a batch, where `valid` is True."""
+        """Where `valid` is True, update a moving average with the statistic of a batch."""
         before = ops.cast(average, batch.dtype)
         after = ops.where(valid, (1.0 - weight) * before + weight * batch, before)
         average.assign(ops.cast(after, average.dtype))
@@ -153,9 +153,9 @@ class StatisticsNormalization(AffineNormalization):
         elif self.momentum is None or self.debias:
             raise ValueError(
                 f"Layer {self.name!r} does not count its updates, because it was built with a "
-                "momentum and debias=False. momentum=None and debias=True need the count. "
-                f"Received: momentum={self.momentum}, debias={self.debias}. Set them in the "
-                "constructor of the layer."
+                "momentum and debias=False. momentum=None and debias=True need the number of "
+                f"updates. Received: momentum={self.momentum}, debias={self.debias}. Set both in "
+                "the constructor of the layer."
             )
         w = self.update_weight(n, mean.dtype)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):
@@ -186,9 +186,9 @@ class StatisticsNormalization(AffineNormalization):
         self.update_statistics(mean / n, variance / n, count)
 
     def sum_by_row(self, per_step: Tensor) -> Tensor:
-        """Sum a tensor (time, features) over timesteps that share a row of the moving statistics.
+        """Sum `per_step` (time, features) over the timesteps of each row of the moving statistics.
 
-        All timesteps beyond the last row share the last row.
+        Row t belongs to timestep t; the last row also belongs to all later timesteps.
         """
         last = self.moving_mean.shape[0] - 1 if self.per_timestep else 0
         time = ops.shape(per_step)[0]
@@ -291,7 +291,7 @@ class StatisticsNormalization(AffineNormalization):
 
     def merge_replicas(self, batch: BatchStatistics, *, per_timestep: bool) -> BatchStatistics:
         """Merge the batch statistics of all replicas into statistics of the global batch."""
-        if self.synchronized:  # `batch` already is the global batch
+        if self.synchronized:  # `batch` already has the statistics of all replicas
             return batch
         return global_statistics([batch], name=self.name, per_timestep=per_timestep)[0]
 

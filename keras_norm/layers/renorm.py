@@ -51,7 +51,7 @@ def require_renorm(clipping: dict[str, float] | None, momentum: float) -> None:
 
 
 def add_renorm_weights(layer: keras.layers.Layer, shape: tuple[int, ...]) -> None:
-    """Create the moving averages of batch renormalization, with Keras' names and order."""
+    """Create the moving averages of batch renormalization in Keras' order, with Keras' names."""
 
     def deviation(shape: tuple[int, ...], dtype: str | None = None) -> Tensor:
         return ops.sqrt(layer.moving_variance_initializer(shape, dtype=dtype))

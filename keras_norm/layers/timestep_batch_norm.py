@@ -84,7 +84,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.
     """
 
-    # The statistics depend on the number of the timestep, which a single-step model does not know.
+    # A single-step model gets one timestep in each call, but not the index of the timestep. This
+    # layer needs the index to choose the statistics.
     reads_single_timesteps: ClassVar = False
     per_timestep: ClassVar = True
 
@@ -148,7 +149,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
                 f"Received inputs of shape {tuple(inputs.shape)}."
             )
         if is_int(step) and step < 0:
-            raise ValueError(f"step must be a timestep, 0 or later. Received: step={step}.")
+            raise ValueError(
+                f"step must be the index of a timestep, from 0. Received: step={step}."
+            )
         inputs, _ = with_features(inputs, -1, self.moving_mean.shape[-1:])
         if mask is not None:
             mask = align_mask(mask, inputs, axis=rank - 1)
@@ -168,7 +171,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
             steps = ops.arange(ops.shape(inputs)[1])
         else:
             steps = ops.reshape(ops.cast(step, "int32"), (-1,))
-            if steps.shape[0] == 0:  # empty batch: `ops.max` of zero timesteps would be an error
+            if steps.shape[0] == 0:  # For an empty batch, `ops.max(steps)` would raise an error.
                 steps = ops.zeros((1,), "int32")
         moving = self.statistics_at(steps, statistics_dtype(inputs.dtype))
         if not (training and self.trainable):
@@ -191,8 +194,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # Take the first row of `mean` and `variance`. With an empty batch they may have no
-            # row, and the sum is 0. This 0 is not used, because the count is 0 too.
+            # Take the first row of `mean` and `variance`. For an empty batch without rows, the sum
+            # is 0. The count of an empty batch is 0 too, so this sum changes no statistics.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in batch[:2])
             batch = BatchStatistics(mean, variance, ops.where(here, batch.count, 0.0))
             batch = self.merge_replicas(batch, per_timestep=False)

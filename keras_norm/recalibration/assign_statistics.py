@@ -95,8 +95,8 @@ def _require_data(statistics: Statistics) -> None:
         if layer.called and not layer.has_data().any():
             raise ValueError(
                 f"The data gave no statistics for layer {path!r}. The layer needs two unmasked "
-                "samples or timesteps, and per-timestep statistics need two unmasked sequences at "
-                "one timestep. Give more data."
+                "samples or timesteps. A layer with per-timestep statistics needs two sequences "
+                "that are unmasked at the same timestep. Give more data."
             )
 
 

@@ -119,7 +119,8 @@ def map_arrays(function: Callable[[Any], Any], inputs: Nest) -> Nest:
 
 def _iterate_batches(data: Nest | Iterable[Nest]) -> Iterator[Nest]:
     if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
-        # `iter` would never end: a PyDataset may return a batch for every index.
+        # A PyDataset may return a batch for every index, also beyond the last batch. Then
+        # `iter(data)` would never end.
         return map(data.__getitem__, range(data.num_batches))
     with contextlib.suppress(TypeError):
         if not isinstance(data, str):

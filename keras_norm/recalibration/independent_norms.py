@@ -25,9 +25,9 @@ def independent_norms(
     if not is_functional(model):
         return []
     learning = {id(norm) for norm in norms}
-    dependent: set[int] = set()  # Ids of tensors that depend on a norm of `norms`.
-    behind: set[int] = set()  # Ids of layers whose inputs depend on a norm of `norms`.
-    own: dict[int, list[keras.layers.Layer]] = {}  # Layer id -> independent norms.
+    dependent: set[int] = set()  # Ids of tensors that depend on a norm in `norms`.
+    behind: set[int] = set()  # Ids of layers whose inputs depend on a norm in `norms`.
+    own: dict[int, list[keras.layers.Layer]] = {}  # Id of a layer -> its independent norms.
     for node in nodes_in_order(model):
         layer = node.operation
         inside = batch_norms(layer) if isinstance(layer, keras.layers.Layer) else ()

@@ -33,7 +33,7 @@ class LayerMoments:
 
     @classmethod
     def empty(cls, layer: keras.layers.Layer) -> "LayerMoments":
-        """Return the statistics of a layer before any data, with a count of 0."""
+        """Return the statistics of a layer that has received no data: the count is 0."""
         shape = tuple(layer.moving_mean.shape)
         batches = np.zeros(shape[:-1], "int64")
         return cls(np.zeros((*shape[:-1], 1)), np.zeros(shape), np.zeros(shape), batches, False)
@@ -52,12 +52,15 @@ class LayerMoments:
         return LayerMoments(count, mean, variance, batches, called)
 
     def is_finite(self) -> bool:
-        """Return whether the mean and the variance of every row with data are finite."""
+        """Return whether mean and variance are finite; ignore timesteps without data."""
         rows = self.batches > 0
         return all(bool(np.isfinite(s[rows]).all()) for s in (self.mean, self.variance))
 
     def has_data(self) -> Array:
-        """Return which rows count two values or more, bool (..., 1): one value has no variance."""
+        """Return whether the count is enough for a variance: two values or more.
+
+        The result is bool (timesteps, 1), or (1,) for a layer without per-timestep statistics.
+        """
         found: Array = self.count >= MIN_SEQUENCES
         return found
 

@@ -44,7 +44,7 @@ def require_whole_weights(model: keras.Model) -> None:
 
 
 def gather_bytes(model: keras.Model, own: bytes) -> list[bytes]:
-    """Send bytes to all processes, and return the bytes of all processes, in their order.
+    """Send bytes to all processes, and return a list of the bytes of process 0, 1 and so on.
 
     Every process of the group must call this function.
 
@@ -100,13 +100,15 @@ def _gather_with_tensorflow(model: keras.Model, own: bytes) -> list[bytes]:
     weights = getattr(model, "weights", None)
     if weights:
         strategy = getattr(weights[0].value, "distribute_strategy", None)
-    else:  # not built, or not a model: this process sends its error later
+    else:
+        # `model` is not built, or is not a model. This process sends an error in a later exchange.
         strategy = getattr(model, "distribute_strategy", None)
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return [own]
 
     def gather(values: Tensor) -> Tensor:
-        # Every replica of a worker sends the array of its worker.
+        # A worker (process) may have several replicas, one on each GPU. All replicas of a worker
+        # send the same array.
         return strategy.gather(strategy.run(tf.identity, (values,)), axis=0)
 
     compiled = tf.function(gather, autograph=False, reduce_retracing=True)

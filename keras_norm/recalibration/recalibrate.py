@@ -108,7 +108,8 @@ def recalibrate(
         return _collect_from_processes(model, collect_own)
 
     total = collect(None, {})
-    # The first group of layers needs no second pass: its inputs depend on no later group.
+    # Skip the first group of layers: the inputs of these layers depend on no other group, so
+    # `total` already has the final statistics of these layers.
     for paths in _groups(model, collector())[1:] if layer_by_layer else ():
         layers = {**total.layers, **collect(paths, total.layers).layers}
         total = Statistics(layers, total.batches, total.weights)
@@ -134,7 +135,10 @@ def _require_equal_passes(model: keras.Model, layer_by_layer: bool) -> None:
 
 
 def _groups(model: keras.Model, collector: StatisticsCollector) -> list[list[str]]:
-    """Get the groups of layers from a process with data, because only its model has run."""
+    """Return `StatisticsCollector.groups` of a process that has data.
+
+    A process without data has not run the model, so its groups are empty.
+    """
     own = json.dumps(collector.groups()).encode()
     groups: list[list[str]] = max(map(json.loads, gather_bytes(model, own)), key=len)
     return groups

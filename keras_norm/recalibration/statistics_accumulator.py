@@ -14,7 +14,7 @@ from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.moments import moments, statistics_dtype
 from keras_norm.typing import Tensor
 
-# Counter of first calls: it gives each norm the number of its first call among all norms.
+# Numbers the norms in the order of their first calls: 0, 1, 2 and so on.
 CALLS = itertools.count()
 
 
@@ -71,7 +71,7 @@ class StatisticsAccumulator:
             variable.assign(ops.zeros(variable.shape, variable.dtype))
 
     def _replace_updates(self, norm: StatisticsNormalization) -> None:
-        """Let a layer of keras_norm add its batch statistics here, not to the moving statistics."""
+        """Make a layer of keras_norm update this accumulator, not its moving statistics."""
 
         def add_steps(batch: BatchStatistics, *, ghosts: bool = False) -> None:
             if not (ghosts or self.counts_all):
@@ -86,7 +86,7 @@ class StatisticsAccumulator:
         norm: keras.layers.Layer,
         statistics: Callable[[keras.layers.Layer, Mapping[str, Tensor]], tuple[Tensor, ...]],
     ) -> None:
-        """Add the statistics of a layer's inputs after each call in training mode."""
+        """Make each training call of a layer add the statistics of its inputs to this object."""
         call, signature = norm.call, inspect.signature(norm.call)
 
         @wraps(call)
@@ -105,7 +105,7 @@ class StatisticsAccumulator:
         if self.first_call is None:
             self.first_call = next(CALLS)
         m, v, n = (ops.cast(x, self.mean.dtype) for x in (mean, variance, count))
-        # Without unmasked positions, n is 0 and the statistics may be NaN. Use zeros.
+        # If all samples or timesteps are masked, n is 0, and m and v may be NaN. Replace NaN by 0.
         m, v = (ops.where(n > 0, s, 0.0) for s in (m, v))
         old = BatchStatistics(self.mean, self.variance, ops.expand_dims(self.count, -1))
         merged = old.merge(BatchStatistics(m, v, n))
@@ -115,9 +115,10 @@ class StatisticsAccumulator:
 
 
 def _merge_steps(norm: StatisticsNormalization, batch: BatchStatistics) -> list[Tensor]:
-    """Merge timesteps that share a row of moving statistics: mean, variance and count by row.
+    """Return mean, variance and count for each row of a layer's moving statistics.
 
-    The last row belongs to several timesteps, each other row to one timestep.
+    Row t belongs to timestep t. The last row also belongs to all later timesteps, so merge their
+    statistics. Without per-timestep statistics, one row belongs to all timesteps.
 
     Args:
         norm: the layer with the rows.
@@ -154,7 +155,9 @@ def _moments_of_inputs(
 def _stored_statistics(
     norm: keras.layers.Layer, arguments: Mapping[str, Tensor]
 ) -> tuple[Tensor, ...]:
-    """Read batch mean and variance from a custom layer's moving statistics; compute the count.
+    """Return mean, variance and count of a batch, for a custom layer with momentum=0.
+
+    With momentum=0, the moving statistics after a call are the mean and variance of the batch.
 
     Args:
         norm: the layer.

@@ -28,7 +28,8 @@ from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulato
 from keras_norm.recalibration.trainable_norms import stable_norms, trainable_norms
 from keras_norm.typing import Array, Nest, Tensor, Tensors
 
-# Values of BatchNormalization's options that give the statistics of the whole batch.
+# The clone's BatchNormalization layers get these options. With these options, a layer computes the
+# mean and the biased variance of one whole batch, on this process only.
 WHOLE_BATCH_OPTIONS = {
     "virtual_batch_size": None,
     "unbiased_variance": False,
@@ -74,7 +75,8 @@ class StatisticsCollector:
         self._stateful = [
             layer for _, layer in named_layers(self._clone) if getattr(layer, "stateful", False)
         ]
-        self._drawn: Counter[int] = Counter()  # hash of a batch -> number of equal batches
+        # hash of a batch -> number of batches with this hash that were read
+        self._drawn: Counter[int] = Counter()
         self._compiled: dict[tuple[str, ...], Run] = {}
 
     def __call__(
@@ -152,11 +154,16 @@ class StatisticsCollector:
         return inputs[0].shape[0] if inputs else None
 
     def _reset(self, given: Mapping[str, LayerMoments]) -> None:
-        """Copy the model's weights and the statistics `given` to the clone; reset RNN states."""
+        """Copy the model's weights to the clone, assign `given`, and reset RNN states.
+
+        Args:
+            given: new moving statistics of layers, by the path of the layer.
+        """
         self._clone.set_weights(self.model.get_weights())
         for _, copy, _ in self.layers.values():
             for variable in copy.non_trainable_variables:
-                # Moving statistics normalize a batch with too few samples: they must be finite.
+                # The clone normalizes a batch with too few samples with moving statistics. So these
+                # statistics must be finite.
                 value = to_numpy(variable)
                 variable.assign(np.nan_to_num(value, nan=1.0, posinf=1.0, neginf=1.0))
         for path, statistics in given.items():

@@ -50,7 +50,7 @@ def stable_norms(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
     taken: Counter[tuple[int, str]] = Counter()
 
     def name_of(parent: keras.layers.Layer, child: keras.layers.Layer) -> str:
-        # A functional or Sequential model saves the names of its layers, so they do not change.
+        # A functional or Sequential model saves the names of its layers. Loading keeps these names.
         name = str(child.name) if is_functional(parent) else _without_number(child)
         number = taken[id(parent), name]
         taken[id(parent), name] += 1

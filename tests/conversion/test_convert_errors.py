@@ -45,7 +45,7 @@ ERRORS = {
     "code of a class": (
         lambda: sequential(LSTMInCode(name="encoder")),
         {},
-        r"'encoder/lstm' is created by the code of LSTMInCode\. Pass it to the constructor, .*\Z",
+        r"'encoder/lstm' is created by the code of LSTMInCode\. Pass the layer to the .*\Z",
     ),
     "code of a class beside another layer": (
         lambda: sequential(

@@ -92,8 +92,8 @@ EARLY = {
     f"{EXPORT} --signature step": "--signature needs --format tflite",
     f"{EXPORT} --step --format onnx": "--step needs --format saved_model or tflite",
     f"{TFLITE} --quantize int8": "--quantize int8 needs samples for",
-    f"{TFLITE} --quantize int8 --samples data.npz --step": "int8 excludes --step",
-    f"{TFLITE} --signature step --no-step": "--signature step excludes --no-step",
+    f"{TFLITE} --quantize int8 --samples data.npz --step": "int8 cannot be combined with --step",
+    f"{TFLITE} --signature step --no-step": "step cannot be combined with --no-step",
     f"{EXPORT} --version 0": "--version: must be an integer, 1 or larger; received 0",
     f"{EXPORT} --version {2**63}": "must be at most 9223372036854775807; received 92",
 }
