@@ -69,8 +69,7 @@ def train(distribution, x, y, epochs, checkpoint):
         # Save outside distribution.scope(): inside, process 0 would wait for the other processes.
         if jax.process_index() == 0:
             model.save(checkpoint.with_name("new.keras"))
-            # The checkpoint stays complete if the process dies while it saves.
-            os.replace(checkpoint.with_name("new.keras"), checkpoint)
+            os.replace(checkpoint.with_name("new.keras"), checkpoint)  # always a complete file
     multihost_utils.assert_equal(model.get_weights(), "The processes have different weights")
     print(f"All weights and statistics are equal on {jax.process_count()} processes.")
 

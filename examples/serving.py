@@ -75,8 +75,7 @@ def main(argv=None):
     parser.add_argument("--rest", default="http://localhost:8501", metavar="URL")
     parser.add_argument("--grpc", default="localhost:8500", metavar="ADDRESS")
     args = parser.parse_args(argv)
-    # Not imported above: programs that only use `rest` or `rpc` need no scikit-learn.
-    import sklearn.datasets
+    import sklearn.datasets  # The functions `rest` and `rpc` need no scikit-learn.
 
     digits = sklearn.datasets.load_digits()
     x = digits.images.astype("float32") / 16.0
