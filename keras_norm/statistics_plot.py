@@ -84,7 +84,7 @@ def plot_statistics(model: keras.Layer) -> "Figure":
 
 
 def _draw(axes: "Axes", values: Array, rows: Array) -> None:
-    """Draw the median and the band of values (timesteps, features) at the updated timesteps."""
+    """Draw the median over the features, and the band of percentiles, at the updated timesteps."""
     timesteps = np.arange(len(values))
     low, middle, high = (
         np.where(rows, np.percentile(values, share, axis=1), np.nan)

@@ -2,7 +2,7 @@
 
 # Every operation in this list computes with its inputs, or with variables, lookup tables and random
 # numbers of the model. No operation here accesses files, the Python process, other programs or
-# other machines. All other operations are not run, also new operations of a later TensorFlow.
+# other machines. The verifier runs no other operation, not even a new one of a later TensorFlow.
 # `tests/export/keras_norm_verify/test_allowed_ops.py` compares the list with TensorFlow's registry.
 ALLOWED_OPS = frozenset(
     """

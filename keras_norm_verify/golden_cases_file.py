@@ -52,7 +52,7 @@ def pack_golden_cases(golden_cases: GoldenCases) -> bytes:
 
 
 def _without_objects(array: Array) -> Array:
-    """Convert an array of bytes objects, which is text, to bytes of fixed width."""
+    """Convert an array of Python objects (bytes) to an array with a NumPy dtype such as S5."""
     return array.astype(np.bytes_) if array.dtype.kind == "O" else array
 
 

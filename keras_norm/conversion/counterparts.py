@@ -17,8 +17,9 @@ from keras_norm.rnn.presets import PRESETS
 from keras_norm.rnn.slots import NormArgument
 from keras_norm.typing import Config, Shape
 
-# For each Keras recurrent layer, its cell; for each Keras norm, the layer of keras_norm.
+# Keras layer -> its Keras cell, such as LSTM -> LSTMCell.
 RECURRENT = {layer.keras_class: cell for cell, layer in rnn.KERAS_CELLS.items()}
+# Norm of Keras -> norm of keras_norm.
 NORMS = {cls.KERAS_CLASS: cls for cls in layers.LAYERS if cls.KERAS_CLASS is not None}
 # Options without effect on a cell that is built and has no norm.
 UNUSED = {"norm", "norm_form", "normalize_carry", "unit_update_bias"}
@@ -26,7 +27,7 @@ CONVERTIBLE = (*RECURRENT, *RECURRENT.values(), *NORMS)
 
 
 def is_convertible(layer: keras.layers.Layer) -> bool:
-    """Return whether `convert` replaces a layer of this class; it replaces no user's subclass."""
+    """Return whether `convert` replaces a layer. It never replaces a layer of a user's subclass."""
     if type(layer) is RNN:
         return type(layer.cell) in RECURRENT.values()
     return type(layer) in CONVERTIBLE

@@ -71,7 +71,9 @@ def _join_gru_biases(biases: Array, cell: keras.layers.Layer) -> Array:
 
 
 def _replace_zero_bias(bias: Array, cell: NormCell) -> Array:
-    """Give the candidate's bias its initial values if it is zero, as in an untrained Keras cell.
+    """Replace the bias of the candidate gate by its initial values if the bias is zero.
+
+    In Keras the bias of an untrained cell is zero.
 
     Under a per-sample norm with this bias of zeros, the gradient overflows on sequences that begin
     with zeros (see `CandidateNormal`). Without such a norm, or with the user's own initializer, the

@@ -166,7 +166,7 @@ class BatchNormalization(StatisticsNormalization):
         for option in ("virtual_batch_size", "renorm"):
             if value := getattr(self, option):
                 raise ValueError(
-                    "A recurrence computes batch statistics per timestep and does not support "
+                    "A recurrent layer computes batch statistics per timestep. It does not support "
                     f"BatchNormalization({option}={value}). Leave {option} out."
                 )
 

@@ -103,7 +103,7 @@ class LayerNormalization(FeatureNormalization, AffineNormalization):
         """Raise a ValueError for rms_scaling=True, which a recurrence does not support."""
         if self.rms_scaling:
             raise ValueError(
-                "A recurrence does not support LayerNormalization(rms_scaling=True). Use "
+                "A recurrent layer does not support LayerNormalization(rms_scaling=True). Use "
                 "keras_norm.VarianceNormalization(scale=True), which computes the same function."
             )
 
