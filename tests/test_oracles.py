@@ -1,59 +1,13 @@
-"""Compare the oracles with numbers computed by hand, and with each other.
+"""Compare the oracles of norms with numbers computed by hand.
 
 tests/rnn/test_equations.py compares layers with the oracles of steps and sequences, and the same
-layers with those of Keras.
+layers with those of Keras. tests/compat compares the layers with the layers of other libraries.
 """
 
 import numpy as np
 import pytest
 
 from tests import oracles
-from tests.oracles import gradient
-
-RNG = np.random.default_rng(0)
-
-
-def central_difference(f, x, step=1e-6):
-    result = np.zeros(x.shape)
-    for index in np.ndindex(x.shape):
-        up, down = x.copy(), x.copy()
-        up[index] += step
-        down[index] -= step
-        result[index] = (f(up) - f(down)) / (2 * step)
-    return result
-
-
-def rnn_case(gates, batch=3, inputs=2, units=4):
-    """Draw x, the states h and c, and a kernel, a recurrent kernel and a bias."""
-    shapes = [(batch, inputs), (batch, units), (batch, units)]
-    shapes += [(inputs, gates * units), (units, gates * units), (gates * units,)]
-    x, h, c, *weights = (RNG.normal(size=shape) for shape in shapes)
-    return x, [h, c], weights
-
-
-# Differentiation --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: oracles.layer_norm(x),
-        lambda x: oracles.layer_norm(x, placement="outside", ddof=1),
-        lambda x: oracles.rms_norm(x),
-        lambda x: oracles.variance_norm(x),
-        lambda x: oracles.batch_norm_train(x)[0],
-        lambda x: oracles.ghost_batch_norm_train(x, 2)[0],
-        lambda x: oracles.simple_rnn_step(x, [np.ones((4, 3))], np.eye(3), np.eye(3))[0],
-    ],
-)
-def test_complex_step_agrees_with_central_differences(function):
-    x, weights = RNG.normal(size=(2, 4, 3))
-
-    def loss(v):
-        return (weights * function(v)).sum()
-
-    np.testing.assert_allclose(gradient(loss, x), central_difference(loss, x), rtol=0, atol=1e-8)
-
 
 # Per-sample norms -------------------------------------------------------------------------------
 
@@ -138,44 +92,3 @@ def test_inference_uses_the_nearest_row_that_training_updated():
     oracles.timestep_batch_norm(norm, x, mask, training=True)  # row 1: mean 3, variance 4
     y = oracles.timestep_batch_norm(norm, np.full((1, 6, 1), 7.0))
     np.testing.assert_allclose(y, np.full((1, 6, 1), 2.0))
-
-
-# Recurrent steps --------------------------------------------------------------------------------
-
-
-def test_simple_rnn_step_equals_numbers_computed_by_hand():
-    h, (state,) = oracles.simple_rnn_step(
-        np.array([[2.0]]), [np.array([[3.0]])], np.array([[0.5]]), np.array([[1.0]]), np.array([-4])
-    )
-    np.testing.assert_allclose(h, [[np.tanh(2 * 0.5 + 3 * 1 - 4)]])
-    assert state is h
-
-
-@pytest.mark.parametrize("normalize_carry", [False, True])
-def test_an_lstm_carries_the_state_before_or_after_its_norm(normalize_carry):
-    x, states, weights = rnn_case(4)
-    options = {"state_norm": lambda c: 0 * c, "normalize_carry": normalize_carry}
-    h, (_, c) = oracles.lstm_step(x, states, *weights, **options)
-    assert not h.any()
-    assert c.all() != normalize_carry
-
-
-def test_a_joint_lstm_adds_the_bias_after_the_norm_and_without_norms_equals_the_separate_lstm():
-    x, states, weights = rnn_case(4)
-    separate, _ = oracles.lstm_step(x, states, *weights)
-    joint, _ = oracles.lstm_step(x, states, *weights, norm_form="joint")
-    np.testing.assert_allclose(joint, separate)
-    options = {"norm_form": "joint", "output_norm": lambda z: 0 * z}
-    h, (_, c) = oracles.lstm_step(x, states, *weights, **options)
-    np.testing.assert_allclose(h, oracles.sigmoid(weights[2][-4:]) * np.tanh(c))
-
-
-def test_each_gru_norm_is_applied_in_its_slot():
-    x, (h, _), (kernel, recurrent, bias) = rnn_case(3)
-    factors = {"kernel_norm": 0, "kernel_candidate_norm": 2}
-    factors |= {"recurrent_norm": 0, "recurrent_candidate_norm": 3}
-    norms = {slot: lambda z, n=n: n * z for slot, n in factors.items()}
-    new, _ = oracles.gru_step(x, [h], kernel, recurrent, bias, **norms)
-    z, r = np.split(oracles.sigmoid(bias[:8]), 2)
-    candidate = np.tanh(2 * x @ kernel[:, 8:] + r * 3 * (h @ recurrent[:, 8:]) + bias[8:])
-    np.testing.assert_allclose(new, z * h + (1 - z) * candidate)

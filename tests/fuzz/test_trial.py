@@ -1,21 +1,6 @@
 import pytest
 
-from tests.fuzz.models import random_model
-from tests.fuzz.trial import rounding_error, run_trial
-
-
-@pytest.mark.parametrize(
-    ("seed", "least"),
-    [
-        pytest.param(7, 0.005, id="masked cases"),
-        pytest.param(76, 5e-5, id="perturbed weights"),
-    ],
-)
-def test_the_rounding_error_is_not_underestimated(seed, least):
-    # The float16 model of seed 7 has an error of 0.001 on whole sequences, and of 0.007 on
-    # sequences padded on the left. The float32 model of seed 76 differs from float64 by only
-    # 1e-5, by luck. Rounded weights change its outputs ten times as much.
-    assert rounding_error(random_model(seed)) > least
+from tests.fuzz.trial import run_trial
 
 
 @pytest.mark.filterwarnings("ignore:.*does not support masking:UserWarning")
