@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_norm import BatchNormalization, TimestepBatchNormalization
 from tests import oracles
 from tests.rnn import kinds
-from tests.rnn.kinds import GRU, KINDS, LSTM, MASK, SIMPLE_RNN, TIME, MovingNorms
+from tests.rnn.kinds import GRU, LSTM, MASK, SIMPLE_RNN, TIME, MovingNorms
 
 STEPS = 3  # timesteps with statistics; sequences have TIME = 4, so the last two share theirs
 # Timestep 1 has one unmasked sequence.
@@ -111,7 +111,8 @@ def test_training_on_batches_of_different_lengths_matches_the_equations(kind, ma
 @pytest.mark.parametrize(
     ("kind", "norm"),
     [
-        *((kind, timestep()) for kind in KINDS),
+        (LSTM, timestep()),
+        (GRU, timestep()),
         (LSTM, timestep(min_sequences=3)),
         (GRU, BatchNormalization()),
     ],

@@ -133,17 +133,6 @@ def test_without_a_beta_the_cell_has_a_bias(kind):
         assert bare.cell.bias is None
 
 
-def test_a_global_seed_makes_the_bias_reproducible():
-    def biases(seed):
-        keras.utils.set_random_seed(seed)
-        return [bias(keras_norm.LayerNormLSTM(UNITS)) for _ in range(2)]
-
-    first, second = biases(3)
-    np.testing.assert_array_equal(biases(3), [first, second])
-    assert np.abs(first - second).max() > 0.1
-    assert np.abs(biases(4)[0] - first).max() > 0.1
-
-
 @pytest.mark.parametrize(
     ("kind", "norm", "use_bias"),
     [

@@ -98,8 +98,7 @@ def test_a_cell_with_timestep_statistics_counts_its_timesteps_also_under_xla():
         kinds.assert_close(compiled, (output, states))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_the_counter_is_exact_over_thousands_of_timesteps(dtype):
+def test_the_counter_is_exact_over_thousands_of_timesteps():
     @tf.function(autograph=False)
     def advance(counter, steps):
         def body(k, counter):
@@ -107,7 +106,7 @@ def test_the_counter_is_exact_over_thousands_of_timesteps(dtype):
 
         return tf.while_loop(lambda k, _: k < steps, body, (0, counter))[1]
 
-    counter = tf.zeros((1, COUNTER_DIGITS), dtype)
+    counter = tf.zeros((1, COUNTER_DIGITS), "bfloat16")
     for t in range(0, 3000, 64):
         assert read_counter(counter) == t
         counter = advance(counter, 63)

@@ -8,7 +8,6 @@ import tensorflow as tf
 import keras_norm
 from keras_norm.rnn import compiled as compiled_path
 from keras_norm.rnn import loop
-from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.rnn.random_masks import NO_MASKS
 from tests.check_layer import assert_refused
 from tests.rnn import kinds
@@ -126,15 +125,6 @@ def test_gradients_through_an_outer_graph_loop_match():
 # Unsupported layers -----------------------------------------------------------------------------
 
 
-class Halved(keras_norm.NormGRUCell):
-    def step(self, *args):
-        return [0.5 * h for h in super().step(*args)]
-
-
-class HalvedGRU(keras_norm.NormGRU):
-    cell_class = Halved
-
-
 class SameGRU(keras_norm.NormGRU):
     """A subclass without an override."""
 
@@ -143,7 +133,6 @@ LAYER_NORM, SIMPLE_RNN = keras_norm.LayerNormalization(), keras_norm.NormSimpleR
 LSTM = keras_norm.NormLSTM
 UNSUPPORTED = {
     "unrolled": (SIMPLE_RNN, {"norm": LAYER_NORM, "unroll": True}),
-    "overrides step": (HalvedGRU, {}),
     "relu": (LSTM, {"activation": "relu"}),
     "hard sigmoid": (LSTM, {"recurrent_activation": "hard_sigmoid"}),
     "carry": (LSTM, {"norm": LAYER_NORM, "normalize_carry": True}),
@@ -184,18 +173,6 @@ def test_a_subclass_without_an_override_runs_the_compiled_path(ran):
 
 
 # The argument -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("compiled", ["auto", True, False])
-def test_compiled_is_kept_in_the_configuration(compiled):
-    """A configuration without `compiled` means "auto"."""
-    layer = layer_of(compiled=compiled)
-    for each in (layer, NormRNN(keras_norm.NormSimpleRNNCell(2), compiled=compiled)):
-        assert each.compiled == type(each).from_config(each.get_config()).compiled == compiled
-        config = each.get_config()
-        del config["compiled"]
-        assert type(each).from_config(config).compiled == "auto"
-    assert keras.layers.Bidirectional(layer).backward_layer.compiled == compiled
 
 
 @pytest.mark.parametrize("compiled", ["yes", None, 2], ids=str)

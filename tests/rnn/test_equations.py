@@ -39,23 +39,16 @@ ONE_WITHOUT_GAMMA = {**GATES, "forget_norm": LayerNormalization(scale=False)}
 VARIANTS = {
     "LSTM, no bias": (LSTM, NORM, {"use_bias": False}, {}),
     "LSTM, joint, some": (LSTM, GATES, {"norm_form": "joint"}, {}),
-    "LSTM, joint, no bias": (LSTM, NORM, {"norm_form": "joint", "use_bias": False}, {}),
     "LSTM, joint, some gammas": (LSTM, ONE_WITHOUT_GAMMA, {"norm_form": "joint"}, {}),
-    "GRU, joint, RMS": (GRU, RMS, {"norm_form": "joint"}, {}),
     "LSTM, joint, mixed": (LSTM, {**GATES, "cell_norm": RMS}, {"norm_form": "joint"}, {}),
     "LSTM, carry": (LSTM, NORM, {"normalize_carry": True}, {"normalize_carry": True}),
     "GRU, no bias": (GRU, NORM, {"use_bias": False}, {}),
     "GRU, reset before": (GRU, None, {"reset_after": False}, {"reset_after": False}),
-    "SimpleRNN, no bias": (SIMPLE_RNN, NORM, {"use_bias": False}, {}),
-    **{
-        f"{kind}, {form}": (kind, NORM, {"norm_form": form}, {})
-        for kind in KINDS
-        for form in ("joint", "joint_all")
-    },
     **{f"GRU, {slot}": (GRU, {slot: NORM}, {}, {}) for slot in GRU.slots},
 }
+# test_options.py has every pair of a norm, a form and a bias.
 NORMS = [
-    *((kind, name) for kind in KINDS for name in ("none", "layer", "rms", "variance")),
+    *((kind, name) for kind in KINDS for name in ("layer", "variance")),
     *((LSTM, name) for name in ("recurrent only", "mixed slots")),
     *((SIMPLE_RNN, name) for name in ("keras group", "keras unit")),
 ]

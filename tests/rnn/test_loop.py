@@ -1,27 +1,17 @@
-"""The uncompiled loop over time: dynamic sizes, options of the norms, precision.
+"""The uncompiled loop over time: blocks of timesteps, and precision.
 
-test_equations.py compares its outputs and gradients with the equations, and test_cell.py with
-keras.layers.RNN.
+test_equations.py compares its outputs and gradients with the equations, test_cell.py with
+keras.layers.RNN, and test_norm_rnn.py those of a graph of dynamic sizes with eager outputs.
 """
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from keras_norm import LayerNormalization
 from tests.rnn import kinds
-from tests.rnn.kinds import FEATURES, KINDS, LSTM, SIMPLE_RNN, UNITS
+from tests.rnn.kinds import LSTM, SIMPLE_RNN, UNITS
 
 LAYER_NORM = LayerNormalization(epsilon=1e-3)
-every_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
-every_mask = pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
-
-
-def build(kind, norm, **kwargs):
-    """Build a float64 layer with random weights and moving statistics."""
-    layer = kinds.build(kind, norm, **kwargs)
-    kinds.randomize_statistics(layer)
-    return layer
 
 
 def test_inference_in_a_graph_equals_eager_training_for_per_sample_norms():
@@ -32,17 +22,6 @@ def test_inference_in_a_graph_equals_eager_training_for_per_sample_norms():
     in_graph = tf.function(kinds.train, autograph=False)  # only a graph scans in blocks
     expected = kinds.train(layer, x, mask=mask, training=True)
     kinds.assert_close(in_graph(layer, x, mask=mask, training=False), expected)
-
-
-def test_one_graph_takes_any_batch_size_and_length():
-    kind, layer = LSTM, build(LSTM, kinds.NORMS["timestep"])
-    dynamic = tf.TensorSpec((None, None, FEATURES), "float64")
-    graph = tf.function(layer, input_signature=[dynamic], autograph=False)
-    for batch, time in [(1, 1), (2, 7), (5, 8), (17, 17)]:
-        x = kinds.inputs(batch, time)
-        states = [np.zeros((batch, UNITS))] * kind.states
-        expected = kinds.reference(layer.cell, kinds.values(layer.cell), x, states)
-        kinds.assert_close(graph(x), expected)
 
 
 def test_large_means_of_states_lose_few_digits():

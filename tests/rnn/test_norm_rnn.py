@@ -57,15 +57,6 @@ def test_invalid_numbers_at_masked_timesteps_change_no_results_gradients_or_stat
     kinds.assert_close(*found, 1e-5)
 
 
-def test_a_fully_masked_sequence_keeps_its_initial_state_and_has_outputs_of_zeros():
-    states = kinds.cast(kinds.initial_states(LSTM))
-    for sequences in (True, False):
-        layer = build(LSTM, "timestep", return_sequences=sequences)
-        outputs, *after = layer(kinds.inputs(), initial_state=states, mask=MASK)
-        np.testing.assert_array_equal(outputs[-1], np.zeros_like(outputs[-1]))
-        kinds.assert_close([state[-1] for state in after], [state[-1] for state in states], 0)
-
-
 def test_masks_of_other_dtypes_or_with_a_last_dimension_of_one_equal_bool_masks():
     layer, x = build(LSTM, "layer"), kinds.inputs()
     for mask in (MASK.astype("int32"), MASK.astype("float32"), MASK[..., None]):

@@ -136,13 +136,6 @@ def test_a_cell_in_keras_rnn_computes_the_layer():
     kinds.assert_close(layer(kinds.inputs()), expected)
 
 
-def test_a_bidirectional_layer_returns_all_states():
-    layer = keras.layers.Bidirectional(build(return_state=True))
-    y, *states = layer(kinds.inputs(), mask=MASK)
-    assert y.shape == (BATCH, TIME, 2 * UNITS)
-    assert [s.shape for s in states] == 2 * len(SLSTMCell.STATES) * [(BATCH, UNITS)]
-
-
 def build_model():
     inputs = keras.Input((None, FEATURES))
     return keras.Model(inputs, build(dtype="float32", name="slstm")(inputs))
@@ -319,10 +312,3 @@ def test_an_argument_without_an_attribute_cannot_be_saved():
     with pytest.raises(ValueError, match="its argument 'width' would be lost"):
         WithoutAttribute(UNITS).get_config()
     assert WithConfig(UNITS).get_config()["width"] == 3
-
-
-def test_the_config_of_a_layer_has_the_arguments_of_its_cell():
-    config = SLSTM(UNITS, heads=2).get_config()
-    assert config["heads"] == 2
-    assert SLSTM.from_config(config).get_config() == config
-    assert ops.shape(SLSTM(UNITS)(kinds.inputs())) == (BATCH, UNITS)

@@ -118,13 +118,6 @@ def test_outputs_at_padding_are_those_of_keras(zero_output_for_mask):
     kinds.assert_close([state[1] for state in last], [state[1] for state in states], 0)
 
 
-def test_a_mask_of_one_row_counts_for_all_sequences():
-    layer = kinds.built(forward(GRU, NORMS["timestep"], dtype="float64"))
-    kinds.randomize_statistics(layer)
-    x, row = kinds.cast(kinds.draw(BATCH, TIME, FEATURES)), np.array([[0, 1, 1, 0]], bool)
-    kinds.assert_close(layer(x, mask=row), layer(x, mask=np.repeat(row, BATCH, axis=0)), 0)
-
-
 def test_leading_padding_counts_if_the_argument_or_an_earlier_config_says_so():
     norm = keras_norm.TimestepBatchNormalization(PADDED, count_leading_padding=True)
     x, mask = kinds.draw(BATCH, TIME, FEATURES), np.ones((BATCH, TIME), bool)

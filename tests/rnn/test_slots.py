@@ -196,15 +196,6 @@ def test_a_layer_norm_of_a_projection_of_one_or_two_units_warns():
     assert warnings_of(build(3), "A LayerNorm of 1 unit") == []
 
 
-def test_a_norm_of_w_x_reduces_one_feature_to_its_sign():
-    """The warning about few features says so."""
-    layer = kinds.LSTM.preset("LayerNorm")(UNITS, epsilon=1e-12, dtype="float64")
-    x = kinds.draw(2, 5, 1)
-    kinds.assert_close(layer(x), layer(np.sign(x)), 1e-6)
-    joint = kinds.LSTM.preset("LayerNorm")(UNITS, norm_form="joint", dtype="float64")
-    assert np.abs(joint(x) - joint(np.sign(x))).max() > 0.01
-
-
 @every_kind
 def test_norms_that_keep_the_scale_of_a_feature_do_not_warn(kind):
     left_out, layer_norm = {"recurrent_norm": LayerNormalization()}, LayerNormalization()

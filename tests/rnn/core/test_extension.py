@@ -18,7 +18,7 @@ from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.rnn.core.recurrence import CANDIDATE, StepResult
 from tests.rnn import kinds
 from tests.rnn.core.extensions import LoopMixingLSTM, MeanNorm, MeanNormalization, MixingLSTM
-from tests.rnn.kinds import GRU, KINDS, LSTM, MASK, SIMPLE_RNN, UNITS
+from tests.rnn.kinds import GRU, LSTM, MASK, SIMPLE_RNN, UNITS
 
 NORMS = {"none": None, "layer": LayerNormalization(), "timestep": TimestepBatchNormalization(3)}
 DROPOUT = {"dropout": 0.3, "recurrent_dropout": 0.3, "seed": 3}
@@ -144,12 +144,6 @@ def test_cells_and_norms_of_users_run_in_the_custom_gradient(layer_class, norm, 
     states = kinds.cast(kinds.initial_states(LSTM)[: 1 + issubclass(layer_class, NormLSTM)])
     x = kinds.cast(kinds.inputs())
     kinds.assert_compiled_equals_loop(make, x, states, mask, training=training)
-
-
-def test_a_norm_in_every_slot_is_part_of_the_recurrence():
-    for kind in KINDS:
-        slots = kinds.recurrence(kinds.build(kind, MeanNormalization())).slots
-        assert {slot.name: slot.norm for slot in slots} == dict.fromkeys(kind.slots, MeanNorm(1e-3))
 
 
 class ShiftedGamma(LayerNormalization):

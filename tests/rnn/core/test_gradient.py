@@ -16,7 +16,7 @@ from tests.rnn.kinds import FEATURES, GRU, KINDS, LSTM, MASK, SIMPLE_RNN, TIME
 ROWS = TIME - 1  # the last two timesteps share a row of statistics
 ONE_UNMASKED = MASK & np.array([[1], [0], [0], [1], [1]], bool)  # of timestep 1
 LAYER_NORM = LayerNormalization(epsilon=1e-3)
-SIZES = [(2, 1), (17, 7), (5, 8), (2, 9)]  # test_xla.py has the batch of 1
+SIZES = [(2, 1), (17, 7), (5, 8), (2, 9)]  # test_batch_statistics.py has the batch of 1
 
 
 def timestep(**options):
@@ -92,12 +92,6 @@ def test_norms_in_single_slots_match_the_loop(kind, norm):
     kinds.assert_compiled_equals_loop(maker(kind, norm, **options), *sequences(kind), MASK)
 
 
-def test_one_sequence_uses_the_moving_statistics_without_an_update():
-    make = maker(LSTM, timestep())
-    layer = kinds.assert_compiled_equals_loop(make, *sequences(LSTM, batch=1))
-    kinds.assert_close(kinds.statistics(layer), kinds.statistics(make()), 0)
-
-
 def test_gathered_outputs_have_gradients():
     """tf.gather has a sparse gradient."""
 
@@ -135,17 +129,6 @@ def test_dynamic_sizes_match_the_loop(norm, masked):
         return [train(kinds.cast(kinds.inputs(*size)), draw_mask(*size)) for size in SIZES]
 
     kinds.assert_compiled_equals_loop(maker(SIMPLE_RNN, NORMS[norm]), run=run)
-
-
-@pytest.mark.parametrize(("norm", "size"), [("layer", (5, 9)), ("timestep", (1, 1))], ids=str)
-def test_static_sizes_match_the_loop(norm, size):
-    """The custom gradient runs in a graph, and the loop runs eagerly."""
-
-    def run(layer, x):
-        return kinds.in_graph_if_compiled(layer, lambda x: kinds.train(layer, x))(x)
-
-    x = tf.constant(kinds.inputs(*size))
-    kinds.assert_compiled_equals_loop(maker(SIMPLE_RNN, NORMS[norm]), x, run=run)
 
 
 # Precision --------------------------------------------------------------------------------------

@@ -5,27 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_norm import LayerNormalization, TimestepBatchNormalization
+from keras_norm import LayerNormalization
 from keras_norm.rnn.core import tensorflow_gradient
 from tests import without_xla
 from tests.rnn import kinds
 from tests.rnn.kinds import LSTM, SIMPLE_RNN
 
 LAYER_NORM = LayerNormalization()
-
-
-def test_different_norms_have_different_programs():
-    """Norms of equal epsilon differ if their classes differ."""
-    norms = LayerNormalization(epsilon=1.0), TimestepBatchNormalization(3, epsilon=1.0)
-    of_rows, of_batch = (kinds.recurrence(kinds.build(SIMPLE_RNN, norm)) for norm in norms)
-    assert hash(of_rows) != hash(of_batch)
-    assert of_rows != of_batch
-
-
-def test_only_training_uses_batch_statistics():
-    layer = kinds.build(LSTM, TimestepBatchNormalization(3))
-    assert kinds.recurrence(layer).learning == list(layer.cell.slot_layers())
-    assert not kinds.recurrence(layer, training=False).learning
 
 
 def test_stacked_layers_share_their_programs(monkeypatch):

@@ -42,19 +42,3 @@ def test_a_graph_of_dynamic_sizes_matches_the_loop(norm, batch):
         lambda **compiled: kinds.build(SIMPLE_RNN, norm, return_sequences=False, **compiled),
         run=run,
     )
-
-
-def test_a_layer_in_a_compiled_caller_matches_the_loop():
-    """`test_gradient.test_fit_in_a_compiled_step_matches_the_loop` has batch norms."""
-
-    def run(layer, x):
-        train = kinds.in_graph_if_compiled(
-            layer, lambda x: kinds.train(layer, x, mask=MASK), jit_compile=True
-        )
-        return train(x)
-
-    kinds.assert_compiled_equals_loop(
-        lambda **compiled: kinds.build(SIMPLE_RNN, LAYER_NORM, **compiled),
-        kinds.cast(kinds.inputs()),
-        run=run,
-    )
