@@ -1,12 +1,10 @@
 """The private names of Keras and TensorFlow behave as expected, and only one module uses them."""
 
 import ast
-import gc
 import importlib
 import inspect
 import pathlib
 import sys
-import weakref
 
 import keras
 import numpy as np
@@ -14,7 +12,6 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import ops as tf_ops
 
-import keras_norm
 from keras_norm import keras_internals
 from keras_norm.rnn.norm_rnn import NormRNN
 
@@ -97,19 +94,6 @@ def test_keras_calls_the_overridden_methods_with_the_listed_arguments(name, monk
     assert name in vars(NormRNN)
 
 
-def test_keras_takes_outputs_and_states_from_the_inner_loop():
-    class Loop(keras.layers.RNN):
-        def inner_loop(self, sequences, initial_state, mask, training=False):
-            return sequences[:, -1], sequences, [sequences[:, 0]]
-
-    x = np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")
-    cell = keras.layers.SimpleRNNCell(3)
-    last, state = Loop(cell, return_state=True)(x)
-    np.testing.assert_array_equal(last, x[:, -1])
-    np.testing.assert_array_equal(state, x[:, 0])
-    np.testing.assert_array_equal(Loop(cell, return_sequences=True)(x), x)
-
-
 @pytest.mark.parametrize("worker", keras_internals.WORKERS)
 def test_tensorflow_has_the_private_functions_that_workers_use(worker):
     module, name = keras_internals.WORKERS[worker]
@@ -147,15 +131,6 @@ def test_the_reason_of_an_error_is_the_message_of_the_layer():
     assert keras_internals.reason(made) == "no such\nlayer"
 
 
-def test_sublayers_are_the_direct_layers_of_wrappers_and_cells():
-    layer = keras.layers.Bidirectional(keras_norm.LayerNormGRU(2, name="gru"))
-    layer.build((None, 4, 3))
-    forward, backward = keras_internals.sublayers(layer)
-    assert (forward, backward) == (layer.forward_layer, layer.backward_layer)
-    assert keras_internals.sublayers(forward) == [forward.cell]
-    assert set(keras_internals.sublayers(forward.cell)) == {*forward.cell.slot_layers().values()}
-
-
 def test_called_layers_are_those_whose_calls_have_not_ended():
     found = []
 
@@ -170,103 +145,6 @@ def test_called_layers_are_those_whose_calls_have_not_ended():
     assert found[0] is model
     assert found[-1] is inner
     assert not keras_internals.called_layers()
-
-
-def test_stored_sublayers_are_the_norms_of_a_cell_in_a_file(tmp_path, monkeypatch):
-    found = []
-
-    def load(cell, store):
-        found.append(keras_internals.stored_sublayers(store))
-
-    model = keras.Sequential([keras.Input((5, 8)), keras_norm.LayerNormLSTM(4)])
-    model.save_weights(tmp_path / "one.weights.h5")
-    monkeypatch.setattr(keras_norm.LayerNormLSTMCell, "load_own_variables", load)
-    model.load_weights(tmp_path / "one.weights.h5")
-    assert any(
-        {"kernel_norm", "recurrent_norm", "state_norm"} <= (names or set()) for names in found
-    )
-
-
-def test_nodes_describe_every_call_of_a_layer():
-    shared = keras.layers.Dense(3)
-    x = keras.Input((3,))
-    mask = keras.Input((3,))
-    first = shared(x)
-    second = shared(first)
-    scores = keras.layers.Softmax()(second, mask=mask)
-    assert [n.input_tensors for n in keras_internals.nodes_of(shared)] == [[x], [first]]
-    calls = keras_internals.nodes_in_order(keras.Model([x, mask], scores))
-    assert [n.operation for n in calls[:2]] == [shared, shared]
-    assert [n.input_tensors for n in calls[:2]] == [[x], [first]]
-    assert [n.is_input for n in calls] == [False] * 3
-    assert calls[2].arguments.kwargs["mask"] is mask
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.ReLU()])
-    assert [n.operation for n in keras_internals.nodes_in_order(model)] == model.layers
-
-
-def test_a_layer_receives_the_mask_of_a_symbolic_call():
-    masked = keras.layers.Masking()(keras.Input((None, 3)))
-    layer, inner, other = (keras.layers.LayerNormalization() for _ in range(3))
-    keras.layers.TimeDistributed(inner)(layer(masked))
-    other(keras.Input((3,)))
-    assert keras_internals.receives_mask(layer) is True
-    assert keras_internals.receives_mask(inner) is None
-    assert keras_internals.receives_mask(other) is False
-
-
-def test_keras_attaches_masks_to_tensors_and_symbolic_tensors():
-    masking = keras.layers.Masking()
-    x = keras.Input((None, 3))
-    assert keras_internals.mask_of(x) is None
-    assert keras_internals.mask_of(masking(x)).shape == (None, None)
-    mask = keras_internals.mask_of(masking(np.array([[[0.0], [1.0]]])))
-    np.testing.assert_array_equal(mask, [[False, True]])
-
-
-def test_dynamic_update_slice_overwrites_rows_of_an_array():
-    update = tf.function(keras_internals.dynamic_update_slice)
-    graph = update.get_concrete_function(tf.zeros([4, 2]), tf.ones([1, 2]), tf.constant([2, 0]))
-    assert "XlaDynamicUpdateSlice" in {op.type for op in graph.graph.get_operations()}
-    written = graph(tf.zeros([4, 2]), tf.ones([1, 2]), tf.constant([2, 0]))
-    np.testing.assert_array_equal(written[:, 0], [0, 0, 1, 0])
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-def test_xla_compiles_is_true_only_under_jit_compile(compiled):
-    found = []
-
-    @tf.function(jit_compile=compiled, autograph=False)
-    def function(x):
-        found.append(keras_internals.xla_compiles())
-        return tf.cond(x > 0, lambda: found.append(keras_internals.xla_compiles()) or x, lambda: -x)
-
-    function(tf.constant(1.0))
-    assert set(found) == {compiled}
-
-
-def test_operations_are_watched_only_under_check_numerics():
-    assert not keras_internals.operations_are_watched()
-    tf.debugging.enable_check_numerics()
-    try:
-        assert keras_internals.operations_are_watched()
-    finally:
-        tf.debugging.disable_check_numerics()
-    assert not keras_internals.operations_are_watched()
-
-
-def test_release_gradients_frees_the_training_step_of_a_keras_model():
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
-    model.compile("adam", "mse")
-    model.train_on_batch(np.zeros((2, 3)), np.zeros((2, 1)))
-    step = weakref.ref(model.train_function)
-    graphs = {weakref.ref(g) for g in gc.get_objects() if isinstance(g, tf.Graph)}
-    del model
-    keras.backend.clear_session()
-    with tf.Graph().as_default():
-        keras_internals.release_gradients()
-    gc.collect()
-    assert step() is None
-    assert not any("one_step" in graph().name for graph in graphs if hasattr(graph(), "name"))
 
 
 def test_release_gradients_does_not_release_the_gradients_of_a_user():
@@ -288,14 +166,6 @@ def test_release_gradients_does_not_release_the_gradients_of_a_user():
     own = [n for n in registered.list() if n.startswith("CustomGradient-")]
     assert any(inspect.isfunction(registered.lookup(name)) for name in own)
     assert tape.gradient(y, x) == -1
-
-
-@pytest.mark.parametrize(
-    ("op", "has"),
-    [("MatMul", True), ("StatefulPartitionedCall", True), ("CudnnRNNV3", False), ("Mine", False)],
-)
-def test_has_cpu_kernel_is_true_for_operations_that_run_on_a_cpu(op, has):
-    assert keras_internals.has_cpu_kernel(op) == has
 
 
 def test_tensorflow_replaces_the_operations_without_a_kernel():

@@ -66,13 +66,25 @@ def test_the_signature_shows_the_arguments_of_the_config_and_their_defaults(cls)
     assert restored.get_config() == layer.get_config()
 
 
+# Arguments of the norm, which follow `units`.
+OF_THE_NORM = {
+    "LayerNorm": [],
+    "Norm": ["norm"],
+    "BatchNorm": ["max_timesteps", "momentum", "epsilon", "debias"],
+}
+
+
 @every_kind
 @layer_or_cell
-@pytest.mark.parametrize("prefix", ["Norm", "LayerNorm", "BatchNorm"])
-def test_recurrent_layers_show_every_argument_of_the_keras_layer(kind, suffix, prefix):
+@pytest.mark.parametrize("prefix", OF_THE_NORM)
+def test_positional_arguments_follow_keras_after_the_arguments_of_the_norm(kind, suffix, prefix):
     ours = parameters(getattr(keras_norm, f"{prefix}{kind}{suffix}"))
     theirs = dict(parameters(getattr(keras.layers, f"{kind}{suffix}")))
     del theirs["kwargs"]
+    units, *rest = theirs
+    expected = [units, *OF_THE_NORM[prefix], *rest]
+    positional = [name for name, p in ours.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert positional[: len(expected)] == expected
     defaults = {name: p.default for name, p in theirs.items()}
     defaults["bias_initializer"] = None  # the norm decides: zeros or random values
     assert {name: ours[name].default for name in theirs} == defaults
@@ -85,62 +97,6 @@ def test_norms_show_every_argument_of_the_keras_layer(name):
     ours, theirs = (dict(parameters(getattr(m, name))) for m in (keras_norm, keras.layers))
     del theirs["kwargs"]
     assert {n: ours[n].default for n in theirs} == {n: p.default for n, p in theirs.items()}
-
-
-# By position ------------------------------------------------------------------------------------
-
-VALUES = {
-    "units": 3,
-    "activation": "relu",
-    "recurrent_activation": "hard_sigmoid",
-    "use_bias": False,
-    "kernel_initializer": "he_normal",
-    "recurrent_initializer": "he_uniform",
-    "bias_initializer": "ones",
-    "unit_forget_bias": False,
-    "kernel_regularizer": keras.regularizers.L1(0.1),
-    "recurrent_regularizer": keras.regularizers.L1(0.2),
-    "bias_regularizer": keras.regularizers.L1(0.3),
-    "activity_regularizer": keras.regularizers.L1(0.4),
-    "kernel_constraint": keras.constraints.MaxNorm(1),
-    "recurrent_constraint": keras.constraints.MaxNorm(2),
-    "bias_constraint": keras.constraints.MaxNorm(3),
-    "dropout": 0.1,
-    "recurrent_dropout": 0.2,
-    "seed": 7,
-    "return_sequences": True,
-    "return_state": True,
-    "go_backwards": True,
-    "stateful": True,
-    "unroll": True,
-    "reset_after": True,
-    "use_cudnn": False,
-}
-
-
-@every_kind
-@layer_or_cell
-@pytest.mark.parametrize(
-    ("prefix", "own"),
-    [
-        ("LayerNorm", {}),
-        ("Norm", {"norm": None}),
-        ("BatchNorm", {"max_timesteps": 5, "momentum": 0.5, "epsilon": 0.1, "debias": False}),
-    ],
-    ids=["LayerNorm", "Norm", "BatchNorm"],
-)
-def test_positional_arguments_follow_keras_after_the_arguments_of_the_norm(
-    kind, suffix, prefix, own
-):
-    theirs = getattr(keras.layers, f"{kind}{suffix}")
-    units, *rest = [VALUES[name] for name in parameters(theirs) if name != "kwargs"]
-    ours = config(getattr(keras_norm, f"{prefix}{kind}{suffix}")(units, *own.values(), *rest))
-    expected = {**config(theirs(units, *rest)), **own}
-    if not suffix:  # Keras' SimpleRNN takes an activity_regularizer, but its config lacks it
-        expected["activity_regularizer"] = keras.regularizers.serialize(
-            VALUES["activity_regularizer"]
-        )
-    assert {key: ours[key] for key in expected} == expected
 
 
 # Refused ----------------------------------------------------------------------------------------

@@ -64,14 +64,6 @@ def assert_infers_like(layer, oracle, time):
     np.testing.assert_allclose(layer(x), expected, rtol=1e-11, atol=1e-11)
 
 
-def test_moving_statistics_have_a_row_for_each_timestep():
-    layer = TimestepBatchNormalization(7)
-    layer.build((None, None, 2))
-    shapes = [(2,), (2,), (7, 2), (7, 2), (7,)]
-    assert [weight.shape for weight in layer.weights] == shapes
-    assert "int" in layer.update_count.dtype
-
-
 def test_operations_do_not_grow_with_time(implementation):
     def operations(time):
         layer = TimestepBatchNormalization(time)
@@ -112,20 +104,6 @@ def test_training_equals_the_oracle_at_every_length(time):
     layer, oracle = layer_and_oracle()
     for mask in (None, RNG.random((5, time)) > 0.4, RNG.random((5, time)) > 0.4):
         train(layer, oracle, draw(time), mask)
-
-
-@pytest.mark.parametrize("max_timesteps", [STEPS, 2])
-@pytest.mark.parametrize("trained", [0, 2, 4])
-def test_a_timestep_with_one_unmasked_sequence_uses_an_updated_row_without_an_update(
-    max_timesteps, trained
-):
-    """The row may belong to a single timestep, or to all timesteps from the second on."""
-    layer, oracle = layer_and_oracle(max_timesteps=max_timesteps)
-    if trained:
-        train(layer, oracle, draw(trained))
-    mask = np.ones((5, 4), bool)
-    mask[1:, 3] = False
-    train(layer, oracle, draw(4), mask)
 
 
 def test_a_batch_of_one_sequence_updates_nothing(implementation):
@@ -226,17 +204,6 @@ def test_a_call_with_a_step_builds_the_layer_and_a_late_step_uses_the_last_row()
     layer(x, training=True, step=9)
     np.testing.assert_array_equal(layer.update_count, [0, 0, 1, 1])
     np.testing.assert_array_equal(layer(x, step=9), layer(x, step=3))
-
-
-def test_a_step_may_be_a_tensor_in_a_graph():
-    layer, oracle = layer_and_oracle()
-    train(layer, oracle, draw(4))
-    spec = [tf.TensorSpec((None, WIDTH), "float64"), tf.TensorSpec((), "int32")]
-    infer = tf.function(lambda x, step: layer(x, step=step), spec, autograph=False)
-    x = draw(4)
-    expected = oracles.timestep_batch_norm(oracle, x)
-    for t in range(4):
-        np.testing.assert_allclose(infer(x[:, t], t), expected[:, t], rtol=0, atol=1e-11)
 
 
 def test_training_in_a_graph_takes_a_step_for_each_sequence(implementation):

@@ -34,17 +34,6 @@ def test_tensorflow_uses_the_custom_gradient_of_the_tensors_that_are_not_none(gr
     np.testing.assert_array_equal(dz, [3.0, 3.0])
 
 
-def test_the_gradient_can_be_differentiated():
-    x = tf.constant(3.0)
-    with tf.GradientTape() as outer:
-        outer.watch(x)
-        with tf.GradientTape() as inner:
-            inner.watch(x)
-            y = with_custom_gradient(lambda x: (x**3, lambda d: [3 * d * x**2]), x)
-        first = inner.gradient(y, x)
-    assert float(outer.gradient(first, x)) == 18.0
-
-
 def test_other_backends_use_their_own_autodiff(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     _, (dx, dy) = gradients(product, X, Y, None)

@@ -14,7 +14,6 @@ from tests import oracles
 
 RNG = np.random.default_rng(0)
 EPSILON = 1e-2
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 every_axes = pytest.mark.parametrize("feature_axes", [1, 2])
 
 
