@@ -1,11 +1,9 @@
 """The committed results give the published tables, and goals follow from ratios."""
 
 import dataclasses
-import io
 import pathlib
 
 import pytest
-import rich.console
 
 from benchmarks import __main__ as command
 from benchmarks import backends, distributed, plot, report, results, settings
@@ -62,16 +60,6 @@ def test_a_page_has_the_table_of_distributed_trainings(table):
 def test_a_results_file_is_read_and_written_without_a_change(path, tmp_path):
     Results.load(path).save(tmp_path / "new" / "results.json")
     assert (tmp_path / "new" / "results.json").read_text() == path.read_text()
-
-
-def test_the_terminal_shows_every_suite_in_80_columns(published):
-    printed = io.StringIO()
-    report.print_tables(published, rich.console.Console(file=printed, width=80))
-    text = printed.getvalue()
-    assert max(map(len, text.splitlines())) <= 80
-    titles = ("training", "inference", "Growth", "First", "Whole fits", "served", "Eager")
-    for title in (*titles, "layers", "TFLite", "Memory", "not reached"):
-        assert title in text
 
 
 def test_plot_writes_the_figure(published, tmp_path):

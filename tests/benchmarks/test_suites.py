@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks import cold_start, fresh_process, memory, search, settings, suites, tflite
+from benchmarks import cold_start, fresh_process, memory, search, settings, suites
 from benchmarks.settings import Shape, Task
 
 SHAPE = Shape(2, 3, 4, 5)
@@ -100,22 +100,12 @@ def test_sentences_are_padded_to_the_longest_sentence_of_their_batch():
     assert all(batch.shape[1] == (batch != 0).sum(axis=1).max() for batch in words)
 
 
-def test_every_suite_has_a_function():
-    assert set(suites.RUN) == set(settings.SUITES)
-
-
 def test_the_served_suite_runs_our_files_and_those_of_keras(monkeypatch):
     monkeypatch.setattr("benchmarks.timing.MIN_SECONDS", 0.0)
     config = dataclasses.replace(TINY, choices=OURS_AND_KERAS, rounds=1)
     predict, files = suites.RUN["served"](config)
     assert (predict.mode, files.mode) == (settings.PREDICT, settings.SERVED)
     assert set(predict.values) == set(files.values) == set(OURS_AND_KERAS)
-
-
-def test_a_static_tflite_file_runs(tmp_path):
-    pytest.importorskip("ai_edge_litert")
-    file = tflite.convert(settings.KERAS_STATIC, SHAPE, tmp_path)
-    assert np.isfinite(tflite.invocation(file, SHAPE, threads=1).run())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")

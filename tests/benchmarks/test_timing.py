@@ -66,10 +66,6 @@ def test_ratios_are_taken_within_each_round():
     assert str(spread) == "3.00 ±0.50"
 
 
-def test_geometric_mean_of_a_ratio_and_its_inverse_is_one():
-    assert timing.geometric_mean([4.0, 0.25]) == pytest.approx(1)
-
-
 def test_growth_fits_recover_the_line_and_the_exponent():
     sizes = np.array([32, 128, 512, 1024])
     assert timing.linear_fit(sizes, 3 + 0.5 * sizes) == pytest.approx((3, 0.5))

@@ -33,10 +33,6 @@ def test_the_page_of_a_study_agrees_with_the_results(study, found):
     assert pages.render_study_page(found[study.name]) == written
 
 
-def test_the_overview_has_at_most_1500_words():
-    assert len((FOLDER / "index.md").read_text(encoding="utf-8").split()) <= 1500
-
-
 def test_every_page_of_a_study_belongs_to_a_study():
     assert {path.stem for path in FOLDER.glob("*.md")} == {"index", "method", *experiments.STUDIES}
 

@@ -7,24 +7,6 @@ import pytest
 from experiments.harness import data
 
 
-def test_a_failed_download_says_how_to_prepare_the_data_set(tmp_path, monkeypatch):
-    def fail(*_, **where):
-        raise RuntimeError("no space")
-
-    monkeypatch.setattr(data.requests, "head", lambda *_, **options: None)
-    monkeypatch.setattr(data.tfds, "load", fail)
-    expected = r'mnist could not be loaded \(RuntimeError\).*tfds.load\("mnist"'
-    with pytest.raises(data.DataMissingError, match=expected):
-        data.from_tfds("mnist", "test", tmp_path)
-
-
-@pytest.mark.parametrize("given", [None, "empty"])
-def test_a_missing_file_says_where_to_download_it(given, tmp_path):
-    expected = r"ptb.train.txt.*KERAS_NORM_DATA to a folder.*wojzaremba"
-    with pytest.raises(data.DataMissingError, match=expected):
-        data.file("ptb", "ptb.train.txt", given and tmp_path)
-
-
 def test_the_listed_sizes_equal_the_sizes_of_the_files(request):
     folder = request.getfixturevalue("data")
     there = {name: size for name, size in data.SIZES.items() if (folder / name).exists()}

@@ -7,7 +7,7 @@ import scipy.special
 import scipy.stats
 import tensorflow as tf
 
-from experiments.harness.likelihoods import bernoulli_nll, mixture_nll
+from experiments.harness.likelihoods import mixture_nll
 
 RNG = np.random.default_rng(0)
 
@@ -54,11 +54,3 @@ def test_the_gradient_agrees_with_finite_differences():
     step = np.eye(12) * 1e-6
     differences = [(by_scipy(points, raw + s) - by_scipy(points, raw - s)) / 2e-6 for s in step]
     np.testing.assert_allclose(tape.gradient(nll, x), np.transpose(differences), atol=1e-6)
-
-
-@pytest.mark.parametrize("happens", [0, 1])
-def test_the_bernoulli_nll_agrees_with_scipy(happens):
-    logits = np.array([-90.0, -1.0, 0.0, 2.0, 90.0], "float32")
-    expected = -scipy.special.log_expit(logits if happens else -logits)
-    found = bernoulli_nll(np.full(5, happens, "float32"), logits)
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-30)

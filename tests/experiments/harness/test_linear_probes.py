@@ -14,17 +14,6 @@ def test_the_features_of_a_pair_are_those_of_tai_et_al():
     np.testing.assert_array_equal(found, [[2.0, 2.5, 3.0, -1.0]])
 
 
-def test_the_relatedness_of_vectors_is_learned():
-    """Related vectors are near each other."""
-    ratings = RNG.uniform(1, 5, 600)
-    u = RNG.normal(size=(600, 4))
-    away = (5 - ratings)[:, None] * RNG.choice([-1, 1], (600, 4))
-    pairs = np.stack([u, u + away], axis=1)
-    found = linear_probes.relatedness((pairs[:400], ratings[:400]), (pairs[400:], ratings[400:]))
-    assert min(found["r"], found["rho"]) > 0.9
-    assert found["mse"] < 0.3
-
-
 def test_a_fractional_rating_is_the_weighted_mean_of_its_neighbors(monkeypatch):
     """3.2 has weight 0.8 at 3 and 0.2 at 4; 5 has weight 1 at 5."""
     given = {}

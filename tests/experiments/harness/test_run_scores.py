@@ -42,10 +42,6 @@ def test_the_epochs_to_a_level_follow_from_the_rounds(level):
     assert score_of(work(level=level), ENTRY, EPOCHS) == 0.75
 
 
-def test_a_level_that_is_never_reached_has_no_epochs():
-    assert score_of(work(level=2.9), ENTRY, EPOCHS) is None
-
-
 @pytest.mark.parametrize(("learned", "has"), [(None, True), (3.2, True), (2.9, False)])
 def test_a_run_has_learned_if_one_validation_reached_the_value(learned, has):
     assert has_learned(work(learned=learned), ENTRY) is has

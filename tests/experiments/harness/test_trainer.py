@@ -97,22 +97,6 @@ def test_a_run_depends_only_on_its_seed(traced, tmp_path):
     assert found[0] == found[2] != found[1]
 
 
-TRIAL = dataclasses.replace(toy_study.SIZE, trial=2)
-NEW_ERRORS = [5.0, 4.0, 3.0, 2.0]
-
-
-@pytest.mark.parametrize("damage", ["truncated", "of another model"])
-def test_a_damaged_or_unsuitable_checkpoint_is_ignored(traced, tmp_path, damage):
-    scripted(traced, [4.0, 3.0], TRIAL, dataclasses.replace(RUN, trial=True))
-    checkpoint = tmp_path / f"{RUN.name}.npz"
-    if damage == "truncated":
-        checkpoint.write_bytes(checkpoint.read_bytes()[:-99])
-    else:
-        with np.load(checkpoint) as arrays:
-            np.savez(checkpoint, **{**arrays, "variable0": np.zeros((9, 9))})
-    assert scripted(traced, NEW_ERRORS, TRIAL)["history"]["error"] == NEW_ERRORS
-
-
 def test_the_time_limit_counts_processor_time(traced, monkeypatch):
     monkeypatch.setattr(trainer, "HOUR", 3.5)
     seconds, used = itertools.count(0, 1000), itertools.count(0)
