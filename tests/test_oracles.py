@@ -1,4 +1,4 @@
-"""Compare the oracles of norms with numbers computed by hand.
+"""Compare the oracles of norms with numbers computed by hand, and gradients with differences.
 
 tests/rnn/test_equations.py compares layers with the oracles of steps and sequences, and the same
 layers with those of Keras. tests/compat compares the layers with the layers of other libraries.
@@ -8,6 +8,44 @@ import numpy as np
 import pytest
 
 from tests import oracles
+from tests.oracles import gradient
+
+RNG = np.random.default_rng(0)
+
+
+def central_difference(f, x, step=1e-6):
+    result = np.zeros(x.shape)
+    for index in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[index] += step
+        down[index] -= step
+        result[index] = (f(up) - f(down)) / (2 * step)
+    return result
+
+
+# Differentiation --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: oracles.layer_norm(x),
+        lambda x: oracles.layer_norm(x, placement="outside", ddof=1),
+        lambda x: oracles.rms_norm(x),
+        lambda x: oracles.variance_norm(x),
+        lambda x: oracles.batch_norm_train(x)[0],
+        lambda x: oracles.ghost_batch_norm_train(x, 2)[0],
+        lambda x: oracles.simple_rnn_step(x, [np.ones((4, 3))], np.eye(3), np.eye(3))[0],
+    ],
+)
+def test_complex_step_agrees_with_central_differences(function):
+    x, weights = RNG.normal(size=(2, 4, 3))
+
+    def loss(v):
+        return (weights * function(v)).sum()
+
+    np.testing.assert_allclose(gradient(loss, x), central_difference(loss, x), rtol=0, atol=1e-8)
+
 
 # Per-sample norms -------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Workflows, pages, forms, the citation and the README agree with pyproject.toml and .ci/run."""
+"""Workflows, pages and the README agree with pyproject.toml and .ci/run."""
 
 import json
 import pathlib
@@ -50,18 +50,6 @@ def test_a_workflow_may_only_read_the_repository(name):
     assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
 
 
-def test_the_citation_has_the_addresses_of_the_project():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    urls = PROJECT["urls"]
-    assert (citation["repository-code"], citation["url"]) == (urls["Repository"], urls["Homepage"])
-
-
-def test_the_contact_links_are_addresses_of_the_project():
-    config = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / "config.yml").read_text())
-    ours = (PROJECT["urls"]["Documentation"], PROJECT["urls"]["Repository"])
-    assert all(link["url"].startswith(ours) for link in config["contact_links"])
-
-
 def test_the_security_page_names_tests_that_exist():
     paths = re.findall(r"`(tests/[^`]+)`", (ROOT / "SECURITY.md").read_text())
     assert len(paths) > 5
@@ -111,9 +99,7 @@ def test_pip_installs_the_versions_of_a_row():
 
 REPOSITORY = "https://example.org/owner/name"
 LINKS = {
-    "[a](docs/a.md)": "[a](URL/blob/main/docs/a.md)",
     "[a](docs/a.md#b)": "[a](URL/blob/main/docs/a.md#b)",
-    "![a](docs/a.png)": "![a](URL/raw/main/docs/a.png)",
     '![a](docs/a.png "title")': '![a](URL/raw/main/docs/a.png "title")',
     '<img src="docs/a.svg">': '<img src="URL/raw/main/docs/a.svg">',
     '<source srcset="a.png">': '<source srcset="URL/raw/main/a.png">',

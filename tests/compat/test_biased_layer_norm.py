@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-import keras_norm
 from keras_norm.compat import BiasedLayerNormalization
 from tests import oracles
 from tests.check_layer import check_layer, layer_gradients
@@ -55,8 +54,3 @@ def test_gradients_are_exact():
 
         expected = oracles.gradient(loss, arguments[k])
         np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-10)
-
-
-def test_a_bias_of_zero_gives_layer_normalization():
-    y = keras_norm.LayerNormalization(epsilon=1e-5)(X.astype("float32"))
-    np.testing.assert_array_equal(BiasedLayerNormalization(epsilon=1e-5)(X.astype("float32")), y)

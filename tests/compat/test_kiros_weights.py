@@ -1,6 +1,5 @@
-"""Masks, archives and saved models of Kiros' layers; test_outputs.py tests their outputs."""
+"""Masks and archives of Kiros' layers; test_outputs.py tests their outputs."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -37,10 +36,3 @@ def test_an_archive_with_several_layers_is_read_by_prefix(tmp_path):
         layer = built(kiros_layer(kind), FEATURES)
         load_kiros_weights(layer, tmp_path / "skip.npz", prefix)
         check_outputs(read("kiros", kind), [layer], 1e-12)
-
-
-def test_a_saved_model_keeps_the_biased_norms(tmp_path):
-    model = keras.Sequential([keras.Input((TIME, FEATURES)), loaded("lngru", dtype="float32")])
-    model.save(tmp_path / "model.keras")
-    x = read("kiros", "lngru").x
-    np.testing.assert_array_equal(keras.saving.load_model(tmp_path / "model.keras")(x), model(x))

@@ -1,7 +1,6 @@
 """Layers with the weights of other libraries compute the outputs of the libraries."""
 
 import itertools
-import json
 
 import keras
 import numpy as np
@@ -22,10 +21,7 @@ from tests.compat.layers import (
 )
 from tests.compat.recorded import (
     LOADERS,
-    SHEEPRL,
-    TORCH,
     UNITS,
-    arrays,
     built,
     check_outputs,
     read,
@@ -140,11 +136,6 @@ def test_another_epsilon_of_the_library_is_an_argument(library, case, layer, eps
     LOADERS[library](built(layer, case.x.shape[-1]), case.weights, epsilon=epsilon)
     if library != "torch":
         check_outputs(case, [layer], ATOL[library])
-
-
-@pytest.mark.parametrize("file", [TORCH, SHEEPRL], ids=lambda file: file.name)
-def test_the_versions_of_the_libraries_are_recorded(file):
-    assert json.loads(str(arrays(file)["versions"])).keys() >= {"torch", "numpy"}
 
 
 def test_a_batch_norm_goes_on_with_the_count_of_updates_of_pytorch():
