@@ -1,6 +1,5 @@
 """Each process recalibrates with its rows, and all have the statistics of all rows."""
 
-import itertools
 import os
 import pathlib
 import re
@@ -77,9 +76,10 @@ def recalibrated(place, x):
     # A process may have no rows.
     parts = {"halves": place.shard(x), "one part": x if place.rank == 0 else x[:0]}
     results = {}
-    for (name, part), by_layer in itertools.product(parts.items(), (False, True)):
+    for name, by_layer in (("halves", False), ("halves", True), ("one part", False)):
         model = build_model(place)
-        batches = keras_norm.recalibrate(model, part, batch_size=BATCH, layer_by_layer=by_layer)
+        options = {"batch_size": BATCH, "layer_by_layer": by_layer}
+        batches = keras_norm.recalibrate(model, parts[name], **options)
         results[f"{name}, by layer: {by_layer}"] = np.append(statistics_of(model), batches)
     alone = build_model(place)
     keras_norm.assign_statistics(alone, keras_norm.collect_statistics(alone, x, batch_size=BATCH))

@@ -37,34 +37,24 @@ def test_statistics_become_those_of_the_data(layer):
     assert_has_statistics_of(layer, X, ddof=int(getattr(layer, "unbiased_variance", False)))
 
 
-def test_statistics_of_a_timestep_are_those_of_the_sequences_that_reach_it():
-    """The batches have 9, 3 and 9 sequences of different lengths.
+def test_rows_that_no_sequence_reaches_keep_their_statistics():
+    """The moving statistics before the call do not change those of other rows.
 
-    The moving statistics before the call do not change the result. Rows without data keep theirs.
+    test_partitions.py compares the statistics of each timestep, also of a backward layer.
     """
-    both = keras.layers.Bidirectional(keras_norm.BatchNormSimpleRNN(5, max_timesteps=6))
-    model = keras.Sequential([keras.Input((None, 3)), keras.layers.Masking(), both])
-    batches = [RNG.normal(size=(n, time, 3)) for n, time in ((9, 2), (3, 4), (9, 4))]
-    batches[2][:4, 2:] = 0.0
-    layers = [(both.forward_layer.cell, batches)]
-    backward = [batch[:, ::-1].copy() for batch in batches]
-    backward[2][:4] = np.roll(backward[2][:4], -2, axis=1)  # timestep 0 is the last unmasked one
-    layers.append((both.backward_layer.cell, backward))
-    for cell, _ in layers:
-        norm, before = cell.kernel_norm, np.where(np.arange(6) < 4, 99, 7)
-        for variable in (norm.moving_mean, norm.moving_variance):
-            variable.assign(before[:, None] * np.ones(5))
-        norm.update_count.assign(before)
-    keras_norm.recalibrate(model, [(batch.astype("float32"),) for batch in batches])
-    for cell, sequences in layers:
-        norm = cell.kernel_norm
-        np.testing.assert_array_equal(norm.update_count, [3, 3, 2, 2, 7, 7])
-        for t in range(4):
-            unmasked = [b[b[:, t].any(axis=-1), t] for b in sequences if b.shape[1] > t]
-            projected = np.concatenate(unmasked) @ np.asarray(cell.kernel, "float64")
-            assert_has_statistics_of(norm, projected, row=t, rtol=1e-4)
-        for variable in (norm.moving_mean, norm.moving_variance):
-            np.testing.assert_array_equal(variable[4:], 7.0)
+    layer = keras_norm.BatchNormSimpleRNN(5, max_timesteps=6)
+    model, norm = model_of(layer, shape=(None, 3)), layer.cell.kernel_norm
+    before = np.where(np.arange(6) < 4, 99, 7)
+    for variable in (norm.moving_mean, norm.moving_variance):
+        variable.assign(before[:, None] * np.ones(5))
+    norm.update_count.assign(before)
+    batches = [RNG.normal(size=(n, time, 3)).astype("float32") for n, time in ((9, 2), (3, 4))]
+    keras_norm.recalibrate(model, [(batch,) for batch in batches])
+    np.testing.assert_array_equal(norm.update_count, [2, 2, 1, 1, 7, 7])
+    for variable in (norm.moving_mean, norm.moving_variance):
+        np.testing.assert_array_equal(variable[4:], 7.0)
+    last = batches[1][:, 3] @ np.asarray(layer.cell.kernel, "float64")
+    assert_has_statistics_of(norm, last, row=3, rtol=1e-4)
 
 
 def test_nan_statistics_do_not_spread_from_a_timestep_of_a_single_sequence():
