@@ -41,12 +41,6 @@ def test_a_file_of_a_whole_model_is_loaded_with_a_dict(prefix, tmp_path):
     check_outputs(case, [model])
 
 
-def test_one_module_is_loaded_by_its_prefix():
-    head, weights = built(keras.layers.Dense(3), 2 * UNITS), read("torch", "tagger").weights
-    load_torch_weights(head, weights, "head")
-    np.testing.assert_array_equal(head.bias, weights["head.bias"])
-
-
 def test_one_layer_for_two_modules_is_refused():
     linear = read("torch", "linear").weights
     weights = {f"{name}.{n}": entry for name in "ab" for n, entry in linear.items()}

@@ -91,19 +91,6 @@ def test_nan_in_masked_positions_reaches_neither_gradients_nor_statistics(cls, a
 
 
 @each_layer
-def test_the_mask_of_a_masking_layer_reaches_the_statistics(cls, args):
-    x = RNG.normal(5.0, size=(6, 4, 3)).astype("float32")
-    x[:3, 2:] = 0
-    fewer = {} if cls is BatchNormalization else {"min_sequences": 3}
-    norm = cls(*args, momentum=0.0, debias=False, **fewer)
-    keras.Sequential([keras.layers.Masking(), norm])(x, training=True)
-    unmasked = x[(x != 0).any(axis=-1)] if norm.moving_mean.ndim == 1 else x[3:, 3]
-    np.testing.assert_allclose(
-        np.atleast_2d(norm.moving_mean)[-1], unmasked.mean(axis=0), rtol=1e-5
-    )
-
-
-@each_layer
 @pytest.mark.parametrize("policy", ["mixed_float16", "float16"])
 def test_float16_inputs_near_60000_do_not_overflow(cls, args, policy, implementation):
     x = np.clip(60000 + 1500 * RNG.normal(size=(64, 1, 4)), 0, 65500).astype("float16")

@@ -113,15 +113,6 @@ def test_return_sequences_and_return_state_select_the_results(sequences, state):
     assert isinstance(result, tuple) == state
 
 
-@every_kind
-def test_layers_with_timestep_statistics_do_not_return_the_counter(kind):
-    layer = build(kind, "timestep")
-    shapes = [(BATCH, TIME, UNITS), *[(BATCH, UNITS)] * kind.states]
-    assert [tuple(r.shape) for r in layer(kinds.inputs())] == shapes
-    symbolic = layer(keras.Input((None, FEATURES)))
-    assert [s.shape for s in symbolic] == [(None, None, UNITS), *[(None, UNITS)] * kind.states]
-
-
 def test_stateful_layers_continue_from_batch_to_batch():
     stateless, x = build(LSTM, "timestep"), kinds.inputs()
     options = {"dtype": "float64", "stateful": True, "return_sequences": True}
