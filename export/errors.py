@@ -23,7 +23,7 @@ class UnsupportedOpError(ValueError):
 
 
 class ConversionError(RuntimeError):
-    """Raised if the converter fails or crashes, but not because of an unsupported operation."""
+    """Raised if the converter fails for another reason than an unsupported operation."""
 
 
 class VerificationError(RuntimeError):
@@ -51,7 +51,7 @@ class RunnerError(RuntimeError):
 
 
 class UnsafeOpError(RunnerError):
-    """Raised for a file that is not run: its operations can access data outside the file.
+    """Raised instead of running a file whose operations can access data outside the file.
 
     Args:
         message: names the file and the operations.

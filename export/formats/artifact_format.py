@@ -21,7 +21,9 @@ Ops = Mapping[str, list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class ConstantDifference:
-    """Difference of a constant, such as a kernel, between a quantized file and a new export.
+    """Difference of a constant, such as a kernel, between two quantized files of one model.
+
+    The two files are the file to check, and a file that the check exports from the model again.
 
     Attributes:
         name: name of the constant in the file.
@@ -38,7 +40,7 @@ class ConstantDifference:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """An artifact and a runtime that can run it; `open` loads the artifact into the runtime.
+    """An artifact (exported file, folder or function), and a runtime that can run it.
 
     Attributes:
         name: the artifact's name in a report.
@@ -116,7 +118,7 @@ class Format:
     require_replaceable: Callable[[pathlib.Path, int | None], None] = lambda path, version: None
 
     def find_sources(self, path: pathlib.Path, name: str) -> tuple[Source, ...]:
-        """Return one `Source` of the artifact for each runtime that can run it.
+        """Return a `Source` (artifact and runtime) for each runtime that can run the artifact.
 
         Args:
             path: the artifact.
@@ -134,9 +136,9 @@ class Format:
 def sources_in_runtime(
     runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
 ) -> tuple[Source, ...]:
-    """Return the `Source` of an artifact for one runtime, as a tuple; () if the runtime is missing.
+    """Return a tuple of one `Source` (artifact and runtime); () if the runtime is not installed.
 
-    The `Source` is the artifact in the runtime of `runner`. `extra` is the pip extra of an optional
+    The runtime is the runtime of the class `runner`. `extra` is the pip extra of an optional
     runtime, and "" for a required runtime.
     """
     if extra and not is_installed(extra):

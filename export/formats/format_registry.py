@@ -33,7 +33,7 @@ def format_of(path: pathlib.Path) -> Format | None:
 
 
 def format_named(name: str) -> Format:
-    """Return the registered format of a name; raise ValueError for an unknown name.
+    """Return the registered format with the given name; raise ValueError for an unknown name.
 
     Args:
         name: name of the format, such as "tflite".

@@ -21,7 +21,7 @@ def open_runner(
     signature_name: str = SERVING_DEFAULT,
     runtime: str | None = None,
 ) -> Runner:
-    """Open an exported file or folder as a function from inputs by name to outputs by name.
+    """Open an exported file as a Python function: dict of inputs -> dict of outputs.
 
     Args:
         artifact: a SavedModel's folder, a folder of numbered versions (the highest version is

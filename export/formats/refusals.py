@@ -12,15 +12,15 @@ from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.named_layers import named_layers
 from keras_norm_verify.printable import printable
 
-# Characters that TensorFlow accepts in a path of scopes, such as "model/lstm/kernel". FIRST_SCOPE
-# matches a whole path; its first character is a letter, a digit or ".". SCOPE matches a single
-# later name of a path, such as "lstm", which may also begin with "_", for example.
+# Names that TensorFlow accepts. FIRST_SCOPE matches the name of a model, and the path of a weight,
+# such as "lstm/kernel". Both begin with a letter, a digit or ".". SCOPE matches the name of a
+# layer, such as "lstm", which may also begin with "_", for example.
 SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
 def warn_of_static_batch(model: keras.Model) -> None:
-    """Warn if a Sequential model has a static batch size, which its first call may set.
+    """Warn if a Sequential model has a static batch size, such as the batch size of its first call.
 
     Only exporters may call this function: the warning names the line that called the exporter.
     """
@@ -31,7 +31,7 @@ def warn_of_static_batch(model: keras.Model) -> None:
             "have the same batch size. For a dynamic batch size, begin the model with "
             "keras.Input(shape): without this layer, a Sequential model has the sizes of its first "
             "call",
-            stacklevel=4,  # this function, the exporter, and `runs_on_tensorflow`
+            stacklevel=4,  # skip this function, the exporter and its decorator
         )
 
 

@@ -57,7 +57,7 @@ def staged(
             _require_replaceable(other, overwrite)
             with contextlib.ExitStack() as undo:
                 if other is not None and other.exists():
-                    # Move the old golden cases away, and move them back if the export fails.
+                    # Move the old file named `beside` away; move it back if the rename below fails.
                     away = work / f"{other.name}.old"
                     other.replace(away)
                     undo.callback(away.replace, other)
@@ -144,7 +144,7 @@ def _move(new: pathlib.Path, target: pathlib.Path) -> None:
         new.rename(target)
         return
     try:
-        # Link instead of rename: a rename would replace an existing target, a link raises an error.
+        # Create a hard link, which fails if `target` exists. A rename would replace `target`.
         target.hardlink_to(new)
     except FileExistsError:
         raise
@@ -180,6 +180,6 @@ def _require_replaceable(file: pathlib.Path | None, overwrite: bool) -> None:
         )
     if not overwrite:
         raise FileExistsError(
-            f"{file} exists, and keras-norm verify would read it as golden cases of the new file; "
-            "choose another path, or overwrite=True"
+            f"{file} exists, and keras-norm verify would read it as the test inputs and outputs "
+            "(golden cases) of the new file; choose another path, or overwrite=True"
         )

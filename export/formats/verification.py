@@ -126,7 +126,8 @@ def judge_if_it_runs(model: keras.Model, data: TensorLike = None) -> Judge | Non
         if data is not None:
             raise
         logger.warning(
-            'the exporter did not run the file of model "%s" and wrote no golden cases for it: %s',
+            'the exporter did not run the file of model "%s", and stored no test inputs and '
+            "outputs (golden cases) with the file: %s",
             model.name,
             error,
         )
@@ -216,17 +217,20 @@ def make_golden_cases(
         golden_cases += [stream_case(k, step) for k in (every if step_only else [1])]
     source = f'the outputs of the Keras model "{name}"'
     if in_eight_bits:
-        source = "the file's outputs at export, as 8 bits change the Keras model's outputs"
+        source = (
+            "the outputs that it computed at export (an 8-bit file's outputs differ from the Keras "
+            "model's outputs)"
+        )
     elif quantize:
         source += f" to the precision of {quantize}"
     return GoldenCases(name, source, installed_versions(), {}, tuple(golden_cases))
 
 
 def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bool = False) -> None:
-    """Store golden cases, and the hashes of the artifact, with an exported file or folder.
+    """Store golden cases (test inputs and their outputs) with an exported file or folder.
 
-    With `inside` they are appended to the TFLite file, as TFLite metadata is. TFLite readers ignore
-    them there.
+    The hashes of the file or folder are stored with the golden cases. With `inside` they are
+    appended to the TFLite file, as TFLite metadata is. TFLite readers ignore them there.
     """
     content = pack_golden_cases(dataclasses.replace(golden_cases, hashes=hash_files(path)))
     if inside:

@@ -50,7 +50,8 @@ def write_vocabularies(
         ):
             continue
         if isinstance(layer, keras.layers.TextVectorization):
-            vectorizers += (f"{path}/",)  # skip its inner StringLookup of the same vocabulary
+            # A TextVectorization contains a StringLookup with the same vocabulary: skip that layer.
+            vectorizers += (f"{path}/",)
         if layer.name in vocabularies:
             raise ValueError(
                 f'two layers have the name "{layer.name}". Build the model with different names'

@@ -17,14 +17,15 @@ def load(options: protocol.Options) -> protocol.Loaded:
     """
     model = tf.saved_model.load(options["saved_model"], tags=["serve"])
     function = model.signatures["serving_default"]
-    # tf2onnx names the inputs of the ONNX file after the specs. TensorFlow has changed the names of
-    # the specs to lower case, so replace these names by the keys of the dict.
+    # tf2onnx gives each input of the ONNX file the name of its TensorSpec. TensorFlow has changed
+    # these names to lower case. The original names are the keys of this dict of TensorSpecs.
     specs = {
         name: tf.TensorSpec(spec.shape, spec.dtype, name)
         for name, spec in function.structured_input_signature[1].items()
     }
-    # Freeze the function, so that it captures no tensors, such as a layer's constant: tf2onnx would
-    # add an input to the ONNX file for every captured tensor.
+    # Freeze the function: the tensors that it captures, such as a layer's constant, become
+    # constants of its graph. Otherwise tf2onnx would make every captured tensor an input of the
+    # ONNX file.
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
     def with_names(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -45,7 +46,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def repair_means(graph: onnx.GraphProto) -> None:
-    """Reduce the rounding error of mean(x) where a graph computes x - mean(x), as a norm does.
+    """Reduce the rounding error of each mean(x) that a graph subtracts from x, as LayerNorm does.
 
     ONNX Runtime's mean of 257 equal values has an error of several units in the last place. A norm
     divides this error by sqrt(epsilon): its output for digital silence is noise instead of 0.

@@ -34,8 +34,8 @@ from keras_norm.substitution import Substitutes
 from keras_norm.typing import TensorLike
 from keras_norm_verify.artifact import SUFFIX
 
-# Functions that replace functions of keras_norm while a model is traced for an ONNX file. They scan
-# one timestep per iteration, because tf2onnx cannot convert iterations of several timesteps.
+# Functions that replace functions of keras_norm while a model is traced for an ONNX file. Each
+# iteration of their loop runs one timestep: tf2onnx cannot convert a loop that runs several.
 ONNX_FUNCTIONS: Substitutes = {
     tensorflow_scan: {
         "scan_by_block": lambda step, xs, carry, like, independent_rows=False: (
@@ -106,8 +106,9 @@ def export_onnx(
     refuse_text(model, "ONNX Runtime")
     refuse_unsupported_model(model)
     warn_of_static_batch(model)
-    # Refuse models in half precision. The ONNX file of a bfloat16 model has operations with mixed
-    # float types. The ONNX file of a float16 model rounds after other operations than Keras.
+    # Refuse models in half precision. The ONNX file of a bfloat16 model would have operations whose
+    # inputs have different float types. The ONNX file of a float16 model would return other outputs
+    # than Keras, because it rounds other intermediate results.
     refuse_half_precision(model, "the ONNX converter")
     # TensorFlow reads some characters of a path, such as "*", as a pattern. So the SavedModel
     # is written to a temporary path, which has no such characters.

@@ -30,8 +30,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     outputs = [output.name for output in session.get_outputs()]
     model = onnx_graph.read(pathlib.Path(options["path"]))
     if options.get("every_tensor"):
-        # Load weights that are stored in separate files. ONNX Runtime gets the changed model
-        # without a path, so it would search these files in the working directory.
+        # Load the weights that are stored in separate files. Below, ONNX Runtime gets the model as
+        # bytes without a path, so it would look for these files in the working directory.
         onnx.load_external_data_for_model(model, str(pathlib.Path(options["path"]).parent))
         computed = [name for node in model.graph.node for name in node.output if name]
         # Make every computed tensor an output of the graph. A name is enough: ONNX Runtime infers

@@ -57,7 +57,10 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def port_indices(ports: Sequence[openvino.ConstOutput], tensors: dict[str, str]) -> dict[str, int]:
-    """Return the index of the port (input or output of the model) for each tensor, by name."""
+    """Return {name: index in `ports`}; `ports` are all inputs or all outputs of the model.
+
+    `tensors` is a dict: name of an input or output -> name of its tensor in the file.
+    """
     return {
         name: next(i for i, port in enumerate(ports) if tensor in port.names)
         for name, tensor in tensors.items()
@@ -65,13 +68,13 @@ def port_indices(ports: Sequence[openvino.ConstOutput], tensors: dict[str, str])
 
 
 def keep_reductions_apart(model: openvino.Model) -> None:
-    """Prevent OpenVINO from fusing 3D reductions with later operations, which gives wrong results.
+    """Prevent OpenVINO from fusing a reduction of a 3D tensor with later operations.
 
-    OpenVINO (2026.4.1) fuses later operations into a reduction, such as a product with a constant.
-    In a tensor of three dimensions the fusion treats the first dimension as channels. Row k of the
-    batch then gets element k of the constant, or memory behind the constant's end. OpenVINO fuses
-    nothing into a tensor that is read twice. This function therefore adds each such reduction as an
-    output, after the existing outputs.
+    The fused operation would return wrong outputs. OpenVINO (2026.4.1) fuses later operations, such
+    as a product with a constant, into a reduction. In a tensor of three dimensions the fusion
+    treats the first dimension as channels. Row k of the batch then gets element k of the constant,
+    or memory behind the constant's end. OpenVINO fuses nothing into a tensor that is read twice.
+    This function therefore adds each such reduction as an output, after the existing outputs.
     """
     for op in model.get_ops():
         for body in subgraphs(op):

@@ -153,7 +153,8 @@ def export_saved_model(
                 logger.warning(
                     'model "%s" returns other outputs at a second call with equal inputs: it is '
                     "random in inference, or changes a variable. The exporter did not compare "
-                    "the outputs that differ, and wrote no golden cases for keras-norm verify",
+                    "the outputs that differ, and stored no test inputs and outputs (golden cases) "
+                    "for keras-norm verify",
                     model.name,
                 )
                 golden_cases = False
@@ -169,15 +170,16 @@ def _refuse_unservable(folder: pathlib.Path) -> None:
     file = SavedModelFile(folder)
     if ops := file.unsafe_ops:
         raise UnsupportedOpError(
-            "`check` and `verify` would not run the file of the model, because "
-            f"{describe_unsafe_ops(ops)}. Replace the layer by a layer without these operations",
+            "keras-norm check and keras-norm verify would not run the exported model, because "
+            f"{describe_unsafe_ops(ops)}. Build the model without the layers that contain these "
+            "operations",
             ops,
         )
     if ops := file.unservable_ops:
         listed = "; ".join(f"{op} in {', '.join(sorted(set(n)))}" for op, n in ops.items())
         raise UnsupportedOpError(
             f"a TensorFlow server may not support these operations of the model: {listed}. Replace "
-            "the layer, or build it without jit_compile",
+            "the layer that contains them, or build it without jit_compile",
             ops,
         )
 
@@ -209,9 +211,10 @@ def _write_warmup(folder: pathlib.Path, cases: Iterable[GoldenCase]) -> None:
 
 
 def require_replaceable(target: pathlib.Path, version: int | None) -> None:
-    """Raise FileExistsError if `target` is not a SavedModel, or is a version that a server may use.
+    """Raise FileExistsError if the exporter must never overwrite the existing path `target`.
 
-    A folder whose name is a number is a version too, also if `version` is None.
+    It overwrites neither a path that is not a SavedModel, nor a version that a server may have
+    loaded. A folder whose name is a number is a version too, even if `version` is None.
     """
     if version is not None or target.name.isdecimal():
         raise FileExistsError(

@@ -5,7 +5,7 @@
 import hashlib
 import sys
 
-# Make every import of these packages fail: a SavedModel must run without them.
+# Make every import of Keras and of keras_norm fail, because a SavedModel must run without them.
 for name in ("keras", "keras_norm", "tf_keras"):
     sys.modules[name] = None  # type: ignore[assignment]
 
@@ -31,7 +31,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
     specs = function.structured_input_signature[1]
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        # This reference keeps `model` in memory: it owns the variables that `function` reads.
+        # Keep a reference to `model`, because the model owns the variables that `function` reads.
         assert model is not None
         outputs = function(**{n: tf.cast(a, specs[n].dtype) for n, a in arrays.items()})
         return {name: tensor.numpy() for name, tensor in outputs.items()}
@@ -72,7 +72,7 @@ def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
     tables = [handles[tensor.name] for tensor in frozen.inputs[len(names) :]]
 
     def run(arrays: protocol.Arrays) -> protocol.Arrays:
-        # This reference keeps `model` in memory, because the model owns the lookup tables.
+        # Keep a reference to `model`, because the model owns the lookup tables.
         assert model is not None
         fed = zip(names, frozen.inputs, strict=False)
         inputs = [tf.cast(arrays[name], tensor.dtype) for name, tensor in fed]
@@ -83,7 +83,10 @@ def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
 
 
 def copy_without_assignments(path: pathlib.Path, folder: pathlib.Path) -> None:
-    """Copy a SavedModel without its assignments, so that every variable can become a constant."""
+    """Copy a SavedModel without operations that assign a variable.
+
+    TensorFlow can make a variable a constant only if no operation assigns it.
+    """
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((path / "saved_model.pb").read_bytes())
     for graph in saved.meta_graphs:

@@ -74,7 +74,7 @@ def write_saved_model(
 
 @contextlib.contextmanager
 def _without_log_of_path() -> Iterator[None]:
-    """Hide TensorFlow's message with the path of the SavedModel: the path is temporary.
+    """Hide TensorFlow's message "Assets written to: PATH", because PATH is temporary.
 
     In a notebook TensorFlow prints its messages of the level INFO.
     """

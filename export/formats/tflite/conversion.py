@@ -28,7 +28,8 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Json
 
-# Prefix of TensorFlow's list operations, in which a loop collects its outputs.
+# A loop collects its outputs in a list. The names of TensorFlow's list operations begin with this
+# prefix, such as "TensorListSetItem".
 LOOP_OPS = "TensorList"
 
 
@@ -184,9 +185,9 @@ def _unsupported_ops(text: str, ops: dict[str, list[str]]) -> dict[str, list[str
         # of the new operations.
         named = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
         nodes = ops.get(op, named)
-        # An operation may be supported in some nodes only. The error text names each unsupported
-        # node as "name@function". But the converter stops its search at the first operation of a
-        # loop, so all nodes of a loop operation count as unsupported.
+        # The converter may support some nodes of an operation and not others. The error text names
+        # each unsupported node as "name@function". For list operations (`LOOP_OPS`) it names only
+        # the first unsupported node, so all their nodes count as unsupported.
         reported = [node for node in nodes if f'"{node}@' in text]
         found[op] = nodes if op.startswith(LOOP_OPS) else reported or nodes
     return found

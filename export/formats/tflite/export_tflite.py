@@ -163,9 +163,9 @@ def export_tflite(
         with start_converter() as converter:
             judge = judge_for_export(model, samples)
             with tflite_layers(model, quantize, step_only):
-                # With `center_kernels` the step subtracts the row means from the kernels before a
-                # LayerNorm, as `serving_default` does. So the file stores these kernels once for
-                # both signatures.
+                # `serving_default` subtracts the row means from each kernel whose product a
+                # LayerNorm normalizes. With `center_kernels` the signature `step` does so too.
+                # The two signatures then share the kernels in the file.
                 stepper = find_step(model, step_only or step, judge, center_kernels=True)
             in_float32 = convert_model(
                 model,
@@ -220,15 +220,15 @@ def _refuse_combination(signature: str | None, quantize: str | None, step: bool 
 
 
 def _refuse_untested_statistics(model: keras.Model) -> None:
-    """Raise ValueError if a layer has batch statistics of every timestep: 8 bits are too imprecise.
+    """Raise ValueError if a batch norm has separate statistics for each timestep.
 
-    In 8 bits all rows of the table of statistics share one scale, and few models stay usable.
+    In 8 bits the statistics of all timesteps share one scale, and few models stay usable.
     """
     for path, layer in named_layers(model):
         if isinstance(layer, TimestepBatchNormalization):
             raise ValueError(
-                f'layer "{path}" has batch statistics of every timestep, and the 8 bits of '
-                'quantize="dynamic" are too imprecise for most such models. Give samples={input '
+                f'layer "{path}" has separate batch statistics for each timestep, and the 8 bits '
+                'of quantize="dynamic" are too imprecise for most such models. Give samples={input '
                 "name: array}, on which the exporter measures the error, or choose "
                 'quantize="float16"'
             )

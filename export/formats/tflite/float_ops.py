@@ -19,9 +19,9 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 from tflite_schema import has_scale, operation_names, pack, scale_and_zero
 
-# Operations that are never rewritten to float32: matrix products and lookups, because weights in
-# float32 would make the file large, and operations that run subgraphs. All other operations cost
-# little in float32.
+# Operations that are never rewritten to float32. Most of them read weights, which would make the
+# file large in float32: matrix products, convolutions and lookups. "IF" and "WHILE" only run other
+# graphs. All other operations cost little in float32.
 IN_INTEGERS = (
     "BATCH_MATMUL",
     "CONV_2D",
@@ -38,8 +38,8 @@ IN_INTEGERS = (
     "UNIDIRECTIONAL_SEQUENCE_LSTM",
     "WHILE",
 )
-# Operations that must compute in float32 in a file of 16 bits, because TensorFlow's quantizer gives
-# their inputs another scale than their output.
+# Operations that are rewritten to float32 even in a file of 16 bits. TensorFlow's quantizer gives
+# their inputs another scale than their output, so their integers would be wrong.
 SELECTIONS = ("SELECT", "SELECT_V2")
 INTEGERS = {schema.TensorType.INT8: "int8", schema.TensorType.INT16: "int16"}
 # Scale for a tensor of zeros. Zeros are exact in any positive scale. A tiny scale has no effect on
@@ -52,7 +52,7 @@ def compute_in_float32(content: bytes, all_but_products: bool) -> bytes:
     """Rewrite a quantized TFLite file to compute in float32 where integers are imprecise or wrong.
 
     With `all_but_products` all operations except `IN_INTEGERS` compute in float32. Otherwise only
-    selections, and operations that mix float32 and integers, do.
+    the `SELECTIONS`, and operations that mix float32 and integers, compute in float32.
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     for graph in model.subgraphs:
@@ -147,7 +147,7 @@ class _Graph:
         inputs = [self._in_float(t) if self._is_integer(t) else t for t in op.inputs]
         integers = [tensor for tensor in op.outputs if self._is_integer(tensor)]
         if self._kind(op) == "QUANTIZE":
-            # A QUANTIZE of integers only changes their scale. In float32 it has no effect: drop it.
+            # A QUANTIZE of integers changes their scale. Float32 has no scale: drop the operation.
             self._float[op.outputs[0]] = inputs[0]
         else:
             for tensor in integers:

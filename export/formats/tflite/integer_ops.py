@@ -23,9 +23,9 @@ WHOLE = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 # x away from 0. A constant above LARGE keeps x away from infinity.
 SMALL, LARGE = 1e-2, 1e3
 
-# Operation without a 16-bit kernel -> equivalent function of operations with a 16-bit kernel.
-# (LiteRT has no 16-bit kernel for SQUARED_DIFFERENCE, but TensorFlow's quantizer writes the
-# operation.)
+# Operation -> equivalent function. LiteRT has no 16-bit kernel for the operation, but it has 16-bit
+# kernels for the operations of the function. TensorFlow's quantizer would write SQUARED_DIFFERENCE
+# in 16 bits, although LiteRT cannot run it.
 REAL: dict[str, TensorFunction] = {
     "Neg": lambda x: -1.0 * x,
     "Square": lambda x: x * x,
@@ -44,8 +44,8 @@ COMPARED: dict[str, TensorFunction] = {
     "LessEqual": lambda a, b: tf.logical_not(_nonzero(a - tf.minimum(a, b))),
 }
 # The operands and the result of LiteRT's MAXIMUM and MINIMUM share one scale. In this scale a small
-# constant is rounded to 0, and a large constant overflows. The equivalent functions below avoid
-# this error: they add no number that is far larger than the result.
+# constant is rounded to 0, and a large constant overflows. The functions below return the same
+# maximum or minimum without this error: both summands are at most about as large as the result.
 SMALL_BOUND: dict[str, TensorFunction] = {
     "Maximum": lambda x, bound: bound + tf.nn.relu(x - bound),
     "Minimum": lambda x, bound: bound - tf.nn.relu(bound - x),
@@ -123,10 +123,10 @@ def _replace_sum(node: NodeDef, function: FunctionDef) -> TensorFunction | None:
 
 
 def _shape(reference: str, function: FunctionDef) -> list[int] | None:
-    """Return the shape of a tensor in a graph function, with -1 for a dynamic dimension; or None.
+    """Return the shape of a tensor in a graph function; None if the rank is unknown.
 
-    The tensor "x" is an argument of the function, and "node:output:0" the output of a node. The
-    result is None if the rank is unknown.
+    A dynamic dimension is -1. The tensor "x" is an argument of the function, and "node:output:0" is
+    the output of a node.
     """
     name, _, output = reference.partition(":")
     if output:
@@ -141,10 +141,14 @@ def _shape(reference: str, function: FunctionDef) -> list[int] | None:
 
 
 def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
-    """Trace the replacement of a node to a graph function, in a name scope of the node's name."""
+    """Trace the Python function `replacement` to a TensorFlow graph function.
+
+    The names of its operations begin with the name of `node`. A call of the graph function will
+    replace `node`.
+    """
     dtypes = [node.attr["T"].type] * 2
     if node.op == "Sum":
-        # Input 1 of Sum is the axis. If the node does not store the type of the axis, it is int32.
+        # Input 1 of Sum is the axis. Its type is int32 if the node has no attribute "Tidx".
         dtypes[1] = node.attr["Tidx"].type or tf.int32.as_datatype_enum
     inputs = [name for name in node.input if not name.startswith("^")]
 

@@ -117,7 +117,11 @@ def verify_useful(
 
 
 def warn_of_cost(file: pathlib.Path, dynamic: pathlib.Path, quantize: str, inputs: Arrays) -> None:
-    """Log a warning if an unrolled file is larger or slower than the file `dynamic` with loops."""
+    """Log a warning if `file`, quantized to integers, is larger or slower than the file `dynamic`.
+
+    Both are files of one model. In `file` the recurrent layers are unrolled: their operations are
+    repeated for each timestep. In `dynamic`, written with quantize="dynamic", they run in loops.
+    """
     size, other_size = (path.stat().st_size for path in (file, dynamic))
     seconds, other_seconds = (_shortest_call(path, inputs) for path in (file, dynamic))
     worse = ["larger"] * (size > other_size) + ["slower"] * (seconds > other_seconds)

@@ -172,5 +172,5 @@ def _load_schema() -> ModuleType:
 
 
 def _dtypes(schema: ModuleType) -> dict[int, str]:
-    """Return number of a type in the schema -> NumPy's name of the dtype, such as "float32"."""
+    """Return NumPy's name of each type, by its number in the schema: {0: "float32", ...}."""
     return {code: kind.lower() for kind, code in vars(schema.TensorType).items() if kind.isupper()}

@@ -17,11 +17,11 @@ from keras_norm.typing import Array, Json
 
 # NumPy's names of the types that store numbers in a TFLite file.
 DTYPES = ("float16", "float32", "int8", "int16", "int32", "int64")
-# Rounding of a float32 constant, relative to its largest value. The exporter computes constants
-# from the weights, and another processor may round these computations in another way.
+# Rounding error of a float32 constant, relative to the constant's largest value. The exporter
+# computes constants from weights, and two processors may round the same computation differently.
 COMPUTED = 2.0**-20
-# Rounding of a float32 constant in a file that computes in integers, relative to the constant's
-# largest value: the constant may have been rounded to 8 bits.
+# Rounding error of a float32 constant in a file that computes in integers, relative to the
+# constant's largest value. Such a constant may have been rounded to 8 bits before.
 EIGHT_BIT_ROUNDING = 1 / 254
 
 

@@ -17,9 +17,10 @@ from keras_norm.typing import ScanStep, Tensor, Tensors
 # sequences of 16 to 1024 timesteps.
 BLOCK = 32
 
-# Longest sequence that a file in integers unrolls. Each timestep of a layer with 64 units adds 4 kB
-# (LSTM) to 10 kB (LN-LSTM) to the file. 100 timesteps took half a minute to convert, and 256 took
-# one and a half minutes.
+# Largest number of timesteps for which a file in integers has no loop: the file repeats the
+# operations of a recurrent layer for each timestep. Each timestep of a layer with 64 units adds
+# 4 kB (LSTM) to 10 kB (LN-LSTM) to the file. The conversion of 100 timesteps took half a minute,
+# and of 256 timesteps one and a half minutes.
 LONGEST_UNROLLED = 128
 
 
@@ -55,7 +56,8 @@ def scan_for_tflite(
         return end, end + size, carry, block, _update_rows(ys, block, start)
 
     # Only the first block may be shorter than `size`: 70 timesteps are blocks of 6, 32 and 32. The
-    # first write then includes 26 unused rows, and the write of the second block replaces them.
+    # loop writes `size` timesteps for each block. So the first block also writes 26 unused
+    # timesteps, and the second block overwrites these 26 timesteps.
     first = time - (time - 1) // size * size
     block, ys = [zero_rows(size, y) for y in like], [zero_rows(time, y) for y in like]
     *_, carry, _, ys = tf.while_loop(
@@ -79,7 +81,7 @@ def scan_without_loop(
 
 
 def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
-    """Replace rows of each array by `rows`, from the row number `start` on."""
+    """Write `rows` into each array, from index `start` of the first axis on."""
     updated = []
     for array, new in zip(arrays, rows, strict=True):
         at = tf.stack([start, *[0] * (len(array.shape) - 1)])

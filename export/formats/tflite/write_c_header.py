@@ -108,12 +108,15 @@ def write_c_header(
 
 
 def _find_golden_case(file: pathlib.Path, signature: str) -> GoldenCase:
-    """Return a file's golden case with the smallest batch; of equal batches, the longest stream."""
+    """Return the golden case (stored test inputs and outputs) with the smallest batch size.
+
+    Among golden cases with the same batch size, the one with the most timesteps is returned.
+    """
     found = read_golden_cases(file)
     if found.hashes != hash_files(file):
         raise ValueError(
-            f"{file} was changed after its golden cases were written. Export the model again, or "
-            "pass golden_cases=False"
+            f"{file} was changed after its golden cases were written. They may not be the outputs "
+            "of the changed file. Export the model again, or pass golden_cases=False"
         )
 
     def batch_and_length(case: GoldenCase) -> tuple[int, int]:
@@ -123,14 +126,14 @@ def _find_golden_case(file: pathlib.Path, signature: str) -> GoldenCase:
     cases = [case for case in found.cases if case.signature == signature]
     if not cases:
         raise ValueError(
-            f'{file} has no golden case of the signature "{signature}". Export the model again, or '
-            "pass golden_cases=False"
+            f"{file} stores no test inputs and outputs (golden case) for the signature "
+            f'"{signature}". Export the model again, or pass golden_cases=False'
         )
     return min(cases, key=batch_and_length)
 
 
 def _golden_case(prefix: str, case: GoldenCase) -> Iterator[str]:
-    """Yield the lines of C++ that define the arrays of a golden case."""
+    """Yield the lines of C++ that define the test inputs and outputs of a golden case."""
     if case.sequences:
         timesteps = case.inputs[case.sequences[0]].shape[1]
         yield f"enum {{ {prefix}_golden_timesteps = {timesteps} }};"
