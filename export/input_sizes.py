@@ -1,4 +1,4 @@
-"""Measure the sizes of a model's inputs x that a norm of W x in a recurrent layer removes."""
+"""Measure the Euclidean norms of inputs x whose size a norm removes, such as LayerNorm(W x)."""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ BATCH = 32
 
 @dataclasses.dataclass(frozen=True)
 class InputSizes:
-    """The Euclidean sizes of a recurrent layer's inputs x, at unmasked timesteps.
+    """The sizes (Euclidean norms) of a recurrent layer's inputs x at unmasked timesteps.
 
     Attributes:
         layer: path of the layer.
@@ -42,11 +42,11 @@ class InputSizes:
 
 
 def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes]:
-    """Measure the sizes of x in the first samples, for each layer whose norm of W x removes them.
+    """Measure the sizes of x for each layer with a norm that removes them, as LayerNorm(W x) does.
 
-    A layer counts if its x comes from the model's inputs, and no layer with a matrix is between
-    them: a Dense layer can turn the size of its inputs into a direction. A layer without an
-    unmasked timestep is left out.
+    Only the first `MAX_SAMPLES` samples are measured. A layer counts if its x comes from the
+    model's inputs, and no layer with a matrix is between x and these inputs: a Dense layer can turn
+    the size of its inputs into a direction. A layer without an unmasked timestep is left out.
     """
     readers = {id(layer) for layer in _readers_of_inputs(model)}
     layers = [

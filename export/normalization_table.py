@@ -22,12 +22,13 @@ from keras_norm.export.report.tables import (
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
-# Smallest coefficient of variation of the input sizes for which advice follows the table. For
-# independent normal features it is 1 / sqrt(2 * features): 0.25 for 8 features, 0.18 for 16.
+# If the coefficient of variation of the input sizes is at least SPREAD, `ADVICE` follows the table.
+# Independent normal features have 1 / sqrt(2 * features): 0.25 for 8 features, 0.18 for 16.
 SPREAD = 0.3
 ADVICE = (
-    "{layer}: the inputs differ in size, and {norm} in {slot} removes this difference. If the size "
-    "matters, pass norm_form='joint' to the layer, or put a Dense layer with tanh before it. "
+    "{layer}: the inputs differ in size, and the layer's {slot}, a {norm}, removes this "
+    "difference. If the size matters, pass norm_form='joint' to the layer, or put a Dense layer "
+    "with tanh before it. "
     'Compare both with this model: see the guide "Inputs with few features, or whose scale '
     'matters".'
 )
@@ -81,13 +82,13 @@ def _row(path: str, layer: keras.Layer) -> Row:
 
 
 def _tables_of_input_sizes(model: keras.Model, samples: Samples) -> Iterator[Paragraph | Table]:
-    """Make the table of the input sizes that norms of W x remove, and the advice below it."""
+    """Make the table of the input sizes that a norm removes, and the advice below the table."""
     measured = measure_input_sizes(model, samples)
     if not measured:
         yield paragraph("No norm of W x removes the size of the model's inputs.")
         return
     yield Table(
-        "Size of x at a timestep, which a norm of W x removes",
+        "Size of the input x at a timestep (a norm of W x removes it)",
         (
             Column("layer, and its norm", "path", 38),
             *number_columns("5 % are below", "5 % are above", "deviation / mean"),

@@ -62,8 +62,8 @@ def expected_for_export(model: keras.Model, data: TensorLike, run: Runner) -> Ex
     samples = read_samples(run.inputs, data)
     short, *others = _few_cases(model, samples)
     try:
-        # Half the length may be too short for a convolution. The first test input then has the full
-        # length.
+        # The test input `short` has half the timesteps of the samples. These may be too few for a
+        # convolution. Then a test input with all timesteps replaces `short`.
         ran, _ = _run_cases(run, [short, *others], lambda case: case.length == samples.length)
         if ran[0].inputs is not short.inputs:
             ran[:0] = _run_cases(run, [samples.case(short.rows)])[0]
@@ -253,9 +253,9 @@ def _first_problem(cases: Iterable[Case]) -> str | None:
 
 
 def _quality(cases: Iterable[Case]) -> tuple[float, bool]:
-    """Return the share of finite output values, and whether outputs of different rows differ.
+    """Return the share of finite output values, and whether the outputs of the samples differ.
 
-    The share is the smallest share of any output. Rows have to differ in every output.
+    The share is the smallest share of any output. The samples have to differ in every output.
     """
     plain = [case.outputs for case in cases if not case.masked]
     finite = min(where_finite(y).mean() for outputs in plain for y in outputs.values())

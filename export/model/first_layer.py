@@ -30,8 +30,8 @@ def find_first_layer(
         prefix: beginning of every path; "encoder/" for the nested model "encoder".
     """
     nodes = nodes_in_order(model)
-    # Call a model that returns the outputs of all nodes: Keras attaches masks to these outputs,
-    # and a nested model needs the masks of its inputs.
+    # Compute the outputs of all layers by a call of one Keras model, because Keras then attaches
+    # masks to them. The search in a nested model needs the masks of the nested model's inputs.
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
     outputs = every(list(inputs), training=False)
     names = [prefix + name for name in layer_names(nodes)]

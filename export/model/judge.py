@@ -43,12 +43,14 @@ class Judge:
     def __init__(self, model: keras.Model, expected: Expected, run: Runner) -> None:
         self.model, self.expected, self.run = model, expected, run
         self.rounding = Rounding(model)
-        # Outputs whose difference `verify` accepted as rounding: name of the test inputs -> output
-        # -> its wider atol.
+        # Tolerances that `verify` widened, because rounding explains the difference:
+        # {name of the test inputs: {name of the output: atol}}.
         self._accepted: dict[str, dict[str, float]] = {}
 
     def tolerance(self, case: Case, precision: str = "float64") -> Tolerance:
-        """Return the tolerance for some test inputs, which `verify` may have widened for rounding.
+        """Return the tolerance for the given test inputs.
+
+        `verify` has widened the tolerance where rounding explains a larger difference.
 
         Args:
             case: the test inputs.
@@ -64,7 +66,7 @@ class Judge:
     def compare(
         self, case: Case, actual: Arrays, precision: str = "float64"
     ) -> list[OutputComparison]:
-        """Compare outputs for some test inputs, and accept differences that rounding explains.
+        """Compare outputs for the given test inputs, and accept differences that rounding explains.
 
         With a tolerance of the user, no difference is accepted. In a quantized file a difference is
         accepted for an edge case only. NaN at the same position as in the Keras model is not a
@@ -163,7 +165,11 @@ class Judge:
         )
 
     def _describe(self, case: Case, failure: OutputComparison, who: str, suspect: str) -> str:
-        """Describe a difference in outputs, and the first layer that differs on TensorFlow."""
+        """Describe a difference in outputs, for an error message.
+
+        For a model of another backend, such as JAX, the message names the first layer whose outputs
+        are different on TensorFlow.
+        """
         shapes = ", ".join(str(array.shape) for array in case.inputs.values())
         allowed = "" if failure.problem else f"; the tolerance is {failure.allowed:.2g}"
         if self.model in TRAINED:

@@ -89,7 +89,7 @@ class KerasRunner(Runner):
         return {id(variable) for variable in self._function.graph.variables}
 
     def variable_digests(self) -> dict[str, str]:
-        """Return the SHA-256 digest of each weight by its number and path, without metrics."""
+        """Return the SHA-256 digest of each weight; a key is number and path: "0: dense/kernel"."""
         return {
             f"{k}: {weight.path}": hashlib.sha256(to_numpy(weight).tobytes()).hexdigest()
             for k, weight in enumerate(self.model.weights)

@@ -77,7 +77,7 @@ def _run_exported_loop(
     training: bool,
     resets: Tensor | None = None,
 ) -> Results:
-    """Run a recurrence in the uncompiled loop, so that an exported file has no XLA operation.
+    """Run a layer's timesteps without XLA, so that an exported file has no XLA operation.
 
     A dynamic number of rows is not checked, unlike in `NormRNN.run_recurrence`.
     """
@@ -127,8 +127,8 @@ def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
     options = {name: getattr(cell, name) for name in CELL_OPTIONS if hasattr(cell, name)}
     options |= {name: getattr(layer, name) for name in LAYER_OPTIONS}
     new: NormRNN = replacement(**options, name=layer.name, dtype=cell.dtype_policy, compiled=False)
-    # The weights belong to the original layer. `object.__setattr__` bypasses Keras' tracking of
-    # variables, which would add the weights to the new layer too.
+    # Only the original layer must list the weights. After an ordinary assignment Keras would list
+    # them as weights of the new layer too, so use `object.__setattr__`.
     for name in WEIGHTS:
         object.__setattr__(new.cell, name, getattr(cell, name))
     new.built = new.cell.built = True
@@ -140,8 +140,8 @@ def _portable_loop(layer: keras.layers.RNN) -> dict[str, Function]:
         return {"inner_loop": functools.partial(_unrolled_loop, layer)}
     replacement = replacement_layer(layer)
     loop = functools.partial(_cell_loop, layer) if replacement is None else replacement.inner_loop
-    # Draw no dropout masks. Keras draws them at inference too, without using them, and the served
-    # graph would then write to the seed's variable.
+    # Draw no dropout masks. Keras draws them at inference too, but does not use them. The exported
+    # graph would then write to the variable of the random seed.
     return {"inner_loop": loop, "_maybe_config_dropout_masks": lambda *_: None}
 
 
@@ -158,10 +158,10 @@ def _cell_loop(
     xs = [ops.flip(x, axis=1) if layer.go_backwards else x for x in xs]
     xs = [ops.moveaxis(x, 1, 0) for x in xs]
     cell = at_inference(layer.cell)
-    # A masked timestep repeats the previous output, or zeros at the start of the sequence. So the
-    # loop carries the previous output from one iteration to the next. Without masked timesteps the
-    # loop does not carry the output: no iteration would read it, and OpenVINO loses such a value in
-    # a loop of zero iterations.
+    # The output of a masked timestep is the previous output, or zeros at the start of the sequence.
+    # So with a mask the loop carries the output from one iteration to the next. Without a mask it
+    # does not, because no iteration would read the carried output. OpenVINO loses a carried value
+    # that no iteration reads, if the sequence has no timesteps.
     repeats = mask is not None and not layer.zero_output_for_mask
     first = _zero_output(cell, xs[0], initial_state)
 
@@ -203,7 +203,7 @@ def _zero_output(cell: Cell, xs: Tensor, states: Nest) -> Tensor:
 
 
 def where_unmasked(unmasked: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Select rows of `new` where a timestep is unmasked, and rows of `old` where it is masked.
+    """Select `new` for each sequence whose timestep is unmasked, and `old` for a masked timestep.
 
     `unmasked` has the shape (batch,); `new` and `old` are (batch, ...).
     """

@@ -78,8 +78,8 @@ class LayerTimestep:
         initial = keras.tree.flatten(self._structure)
         if not all(np.isfinite(to_numpy(x)).all() for x in initial):
             raise StreamingError(
-                f'layer "{name}" has initial states that are not finite, but a single-step model '
-                "takes and returns the differences from the initial states"
+                f'layer "{name}" has an initial state that is NaN or infinite. A single-step model '
+                "takes and returns the states minus the initial states, which must be finite"
             )
         own, is_known = _state_names(layer, len(initial))
         names = signature.unique([f"{name}_{state}" for state in own], taken)
@@ -240,8 +240,8 @@ class LayerTimestep:
             previous = ops.where(has_output, previous, ops.zeros_like(output))
         result = [where_unmasked(unmasked, n, o) for n, o in zip(new, old, strict=True)]
         if isinstance(layer, NormRNN) and _counts_timesteps(layer):
-            # The counter of timesteps, the last state of a NormRNN, counts masked timesteps too,
-            # from the first unmasked timestep on.
+            # The last state of this NormRNN is a counter of timesteps. After the first unmasked
+            # timestep it also counts masked timesteps.
             counted = ops.logical_or(ops.reshape(unmasked, (-1,)), read_counter(old[-1]) > 0)
             aligned = layer.cell.slots.needs_alignment(training=False)
             result[-1] = advance_counter(old[-1], counted) if aligned else new[-1]
@@ -280,7 +280,7 @@ def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimes
 
 
 def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
-    """Return names for the `count` states of a layer's cell, and whether its class names them."""
+    """Name a cell's `count` states: (["h", "c"], True), or (["state_0", ...], False) if unknown."""
     of_keras = (n for cls, n in STATE_NAMES.items() if isinstance(layer.cell, cls))
     names = getattr(layer.cell, "STATES", ()) or next(of_keras, ())
     names = [*names, *["steps"] * _counts_timesteps(layer)]

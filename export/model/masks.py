@@ -102,7 +102,7 @@ def _masks(model: keras.Model) -> Iterator[tuple[Tensor, float | None, str]]:
 
 
 def _sources(model: keras.Model) -> dict[int, set[int]]:
-    """Return the `id` of each model input from which a tensor is computed, by the tensor's `id`."""
+    """Return {id of a tensor: ids of the model's inputs from which the tensor is computed}."""
     found = {id(tensor): {id(tensor)} for tensor in model.inputs}
     for node in nodes_in_order(model):
         inputs = set[int]().union(*(found[id(tensor)] for tensor in node.input_tensors))

@@ -25,8 +25,8 @@ from keras_norm.export.runtimes.worker_process import ChildProcess
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-# First lines of the child process' program: SIGINT (Ctrl-C) interrupts the child process. A
-# background job ignores SIGINT, and the child process would inherit this.
+# First lines of the child process' program. They let SIGINT (Ctrl-C) interrupt the child process,
+# even if this process is a background job, which ignores SIGINT.
 INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,8 +40,8 @@ sys.path[:] = connection.recv()
 from keras_norm.export.model.tensorflow_process import main
 main(connection)
 """
-# Seconds that the child process has for its cleanup after each of two interrupts. The sum is less
-# than the 5 seconds that the command line allows for an interrupted cleanup.
+# Seconds that the child process has for its cleanup after an interrupt. This process interrupts it
+# at most twice, so it waits at most 4 seconds. The command line allows 5 seconds for all cleanup.
 CLEANUP = 2.0
 
 
@@ -69,8 +69,8 @@ def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Argume
         if not models or keras.backend.backend() == "tensorflow":
             return function(*args, **kwargs)
         for model in models:
-            # `text_inputs` raises ValueError for a model without symbolic inputs, before the child
-            # process starts.
+            # `text_inputs` also raises ValueError for a model without symbolic inputs. So such a
+            # model raises its error before the child process starts.
             for name in signature.text_inputs(model):
                 raise ValueError(
                     f'input "{name}" takes text, and Keras runs such a model on TensorFlow only. '
@@ -95,11 +95,12 @@ class TensorFlowProcess(ChildProcess):
 
     def __init__(self) -> None:
         super().__init__(
-            # With -P the first lines of the program import nothing from the working directory.
+            # With the option -P Python imports no module from the working directory, such as a
+            # user's file signal.py.
             ["-P", "-c", INTERRUPTIBLE + PROGRAM],
             {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
-            # Ctrl-C in a terminal interrupts this process only, which interrupts the child once: a
-            # second interrupt would end the cleanup.
+            # Ctrl-C in a terminal interrupts this process only. This process then interrupts the
+            # child process. A second interrupt from the terminal would end the child's cleanup.
             interruptible=False,
         )
         # Save the models in the folder of temporary files, which `close` deletes.
@@ -145,7 +146,11 @@ class TensorFlowProcess(ChildProcess):
                 return
 
     def on_call(self, number: int, args: tuple[object, ...]) -> object:
-        """Call a function that the child process received as an argument from this process."""
+        """Call a function of this process for the child process, and return its result.
+
+        The function is an argument that this process passed to `call`. It stays in this process,
+        and the child process knows only its number.
+        """
         return self._values.convert(self._values.functions[number](*args))
 
     def on_print(self, text: str, is_error: bool) -> None:

@@ -20,8 +20,8 @@ ROWS = 4
 # Numbers of timesteps of random inputs. The first number that the model accepts is used: a
 # convolution can need more timesteps.
 LENGTHS = (7, 25, 90, 300)
-# Further numbers of timesteps to try, if the inputs have one or two features. They may be raw
-# audio: an encoder of audio needs a few hundred timesteps for each timestep of its outputs.
+# Further numbers of timesteps to try, if the inputs have one or two features. Such inputs may be
+# raw audio. An audio encoder needs a few hundred timesteps for each timestep of its outputs.
 SIGNAL_LENGTHS = (3_000, 24_000)
 
 # Kinds of random numbers, tried in turn until all outputs are finite (a logarithm needs positive
@@ -34,9 +34,9 @@ DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], Array]] = {
     "negative": lambda rng, shape: -np.abs(rng.normal(size=shape)),
     "increasing": lambda rng, shape: np.abs(rng.normal(size=shape)).cumsum(min(1, len(shape) - 1)),
 }
-# Ranges of random integer inputs, as (smallest value, exclusive upper bound). `WHOLE` is the range
-# for the kind "normal" of `DRAWS`, `OTHER_WHOLE` for every other kind. In a model with embeddings
-# the upper bound is the smallest `input_dim` of an embedding.
+# Ranges of random integers for integer inputs, as (smallest value, exclusive upper bound). If
+# `DRAWS["normal"]` draws the float inputs, the range is `WHOLE["normal"]`. Otherwise it is
+# `OTHER_WHOLE`. In a model with Embeddings the upper bound is their smallest `input_dim` instead.
 WHOLE = {"normal": (0, 2)}
 OTHER_WHOLE = (1, 10)
 
@@ -98,7 +98,7 @@ def draw_samples(model: keras.Model, length: int, kind: str) -> Samples:
 
 def _feeds(tensor: Tensor, layer: keras.layers.Layer) -> bool:
     """Return whether an input of a model feeds a layer directly."""
-    # `layer.input` raises an error if the model does not call the layer exactly once: return False.
+    # `layer.input` raises an error for a layer that is called twice or never: return False.
     with contextlib.suppress(AttributeError, ValueError):
         return layer.input is tensor
     return False
@@ -120,8 +120,8 @@ def _draw(
     else:
         most = min(ids[-1], np.iinfo(dtype.name).max - 1)
         values = rng.integers(ids[0], most + 1, shape)
-        # Put the largest integer into every row: an Embedding may mask 0, and no row of the test
-        # inputs must be fully masked.
+        # Put the largest integer into every sequence. An Embedding may mask all zeros, and no
+        # sequence must be masked completely.
         values[..., 0] = most
     return values.astype(dtype)
 

@@ -15,10 +15,9 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Array, Arrays
 
-# The key is a model on TensorFlow in this process: a copy of a model that another process trained
-# on another backend. The value is the name of that backend, such as "jax", and a function that
-# calls a method of the `KerasRunner` in the other process. The function takes the name and the
-# arguments of the method.
+# Models that the parent process trained on another backend, and that this process has loaded on
+# TensorFlow. The value is the name of the backend, such as "jax", and a function. The function
+# takes the name and the arguments of a `KerasRunner` method, and calls it in the parent process.
 TRAINED: weakref.WeakKeyDictionary[keras.Model, tuple[str, Callable[..., Any]]] = (
     weakref.WeakKeyDictionary()
 )

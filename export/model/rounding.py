@@ -111,7 +111,8 @@ def rounding_errors(model: keras.Model, inputs: Arrays, expected: Arrays) -> dic
     float64.
     """
     half = half_unit(model_precision(model, expected))
-    # A difference between two backends is not a rounding error, so use outputs of this backend.
+    # `expected` are outputs of another backend, such as JAX. A difference between two backends is
+    # not a rounding error, so compute the outputs on this backend.
     if model in TRAINED:
         expected = KerasRunner(model)(inputs)
     rng = np.random.default_rng(0)

@@ -156,7 +156,9 @@ class Step:
             layer.layer: layer.methods(states, after, self._center_kernels)
             for layer in self._layers
         }
-        if self.length is not None:  # accept one timestep in place of the static length
+        # Switch off Keras' check of shapes, which refuses one timestep if the model has a static
+        # number of timesteps.
+        if self.length is not None:
             for layer in (self.model, *(layer for _, layer in named_layers(self.model))):
                 if isinstance(layer, keras.Model):
                     methods[layer] = {SHAPE_CHECK: lambda *_: None}
@@ -171,7 +173,7 @@ class Step:
         return {n: self._without_time(n, tensor) for n, tensor in outputs.items()}, after
 
     def trace(self) -> signature.GraphFunction:
-        """Compile `joined`, which runs one timestep, to a TensorFlow graph, which is faster."""
+        """Compile the method `joined` to a TensorFlow graph, because a graph runs faster."""
         return signature.named_function(self.joined, self.inputs | self.states)
 
     def joined(self, arguments: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -191,7 +193,7 @@ class Step:
         return outputs | after
 
     def over_time(self, run: RunStep, inputs: Mapping[str, Array]) -> Arrays:
-        """Run whole sequences timestep by timestep, and return outputs in the shapes of the model.
+        """Run whole sequences timestep by timestep, and return the same outputs as the whole model.
 
         Args:
             run: `joined`, or the signature `step` of an exported model.
@@ -243,7 +245,7 @@ class Step:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _with_dynamic_time(self, specs: Mapping[str, TensorSpec]) -> dict[str, Tensor]:
-        """Return symbolic outputs by name, as if the time of the sequences were dynamic."""
+        """Return the symbolic outputs by name for sequences with a dynamic number of timesteps."""
         inputs = {}
         for name, spec in specs.items():
             time = [None] if name in self.sequences else list(spec.shape[1:2])

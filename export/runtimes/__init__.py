@@ -1,1 +1,1 @@
-"""Run artifacts in child processes, as functions from named arrays to named arrays."""
+"""Run exported files in child processes: dict of input arrays -> dict of output arrays."""

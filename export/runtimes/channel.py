@@ -93,7 +93,9 @@ class Channel:
         self._lock = threading.RLock()
 
     def call(self, name: str, *arguments: Any, timeout: float | None = None) -> tuple[str, Any]:
-        """Call a function of the other process, and carry out its calls until it replies.
+        """Call a function of the other process, and return its reply.
+
+        While this process waits, it runs the functions of `functions` that the other process calls.
 
         Args:
             name: name of the function.

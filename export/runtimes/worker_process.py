@@ -39,10 +39,10 @@ class ChildProcess:
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], interruptible: bool = True
     ) -> None:
-        # TensorFlow writes temporary files while it traces a model, and a killed process does not
-        # delete them. The process writes them to this folder, which `close` deletes.
+        # Folder for temporary files of the child process, which `close` deletes. TensorFlow writes
+        # such files while it traces a model, and a killed process does not delete them.
         self.folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
-        # The process writes to this file until `close`, so a `with` block cannot open it.
+        # The child process writes to this file until `close`, so a `with` block cannot open it.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self.connection, theirs = Pipe()
         environment = {**os.environ, **environment, "TMPDIR": self.folder.name}
@@ -96,8 +96,8 @@ class WorkerProcess(ChildProcess):
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self.timeout = timeout
-        # The script imports modules of these folders. PYTHONSAFEPATH would hide the modules in the
-        # script's folder.
+        # Folders of modules that the script imports. The script also imports modules of its own
+        # folder, which Python would not find if PYTHONSAFEPATH were set.
         folders = [str(pathlib.Path(file).parent) for file in (__file__, run_over_time.__file__)]
         folders.append(os.environ.get("PYTHONPATH", ""))
         path = os.pathsep.join(filter(None, folders))

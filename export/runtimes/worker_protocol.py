@@ -23,7 +23,9 @@ Run = Callable[[Arrays], Arrays]
 
 
 def _refuse(inputs: Arrays) -> Arrays:
-    raise ValueError("the worker has no model to run: it has loaded none, or only converts models")
+    raise ValueError(
+        "the worker process has no model to run: it loaded none, or its script only converts models"
+    )
 
 
 class Loaded(NamedTuple):
