@@ -217,10 +217,7 @@ def make_golden_cases(
         golden_cases += [stream_case(k, step) for k in (every if step_only else [1])]
     source = f'the outputs of the Keras model "{name}"'
     if in_eight_bits:
-        source = (
-            "the outputs that it computed at export (an 8-bit file's outputs differ from the Keras "
-            "model's outputs)"
-        )
+        source = "the outputs that it had at export (8 bits change the Keras model's outputs)"
     elif quantize:
         source += f" to the precision of {quantize}"
     return GoldenCases(name, source, installed_versions(), {}, tuple(golden_cases))
