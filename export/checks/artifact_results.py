@@ -42,7 +42,7 @@ def make_result(subject: Subject, judge: Judge, measured: DataMeasurements) -> A
     outputs: tuple[OutputResult, ...] = ()
     if not subject.is_keras_model:
         metrics = subject.on_data.metrics if subject.cost else ()
-        # `runner` is None if the file did not open, or raised an error on the data.
+        # `runner` is None if the file did not open, or if its run on the data raised an error.
         if subject.runner is not None:
             outputs = _compare_outputs(subject, judge, measured)
     return ArtifactResult(
@@ -71,9 +71,11 @@ def _compare_outputs(
     """
     on_data, precision = subject.on_data, subject.source.precision
     tolerance, whole = judge.expected.tolerance(precision), f"all {measured.samples} samples"
-    # By output: (name of the test inputs, group that is judged together, measured differences).
+    # Lists by output name: (name of the test inputs, group, measured differences). A group is
+    # (number of timesteps, whether timesteps are masked), for example (12, True).
     found: dict[str, list[tuple[str, Hashable, Measurement]]] = {}
-    # By output: (name of test inputs with an extreme sample, such as zeros, comparison).
+    # Lists by output name: (name of the test inputs, comparison). These test inputs have an extreme
+    # row, such as a row of zeros.
     on_edges: dict[str, list[tuple[str, OutputComparison]]] = {}
     profiles = dict(on_data.profiles)
     for case, actual in zip(judge.expected.all_cases, subject.outputs, strict=False):
@@ -148,16 +150,17 @@ def find_notes(
 
 
 def _find_small_units(expected: Expected) -> Iterator[str]:
-    """Yield a note for each output with a unit (last axis) that varies by less than its tolerance.
+    """Yield a note for each output in which one unit's values vary by less than the tolerance.
 
-    An error of such a unit passes. A much larger unit in the output sets the tolerance: for
-    example, a price beside a rate. The tolerance is the tolerance for float32, or for the Keras
-    model's precision if it is coarser. The coarser tolerance of a quantized file is not used.
+    A unit is an index on the last axis. An error of such a unit passes. A much larger unit in the
+    output sets the tolerance: for example, a price beside a rate. The tolerance is the tolerance
+    for float32, or for the Keras model's precision if it is coarser. The coarser tolerance of a
+    quantized file is not used.
     """
     allowed = expected.tolerance("float32").atol
     for name, first in expected.cases[0].outputs.items():
         outputs = [case.outputs[name] for case in expected.cases]
-        # A last axis whose size differs between test inputs is a time axis, and has no units.
+        # If the size of the last axis differs between test inputs, that axis is a time axis.
         one_width = len({output.shape[-1:] for output in outputs}) == 1
         if kind_of(first) != "float" or first.ndim < 2 or not one_width:
             continue
@@ -167,7 +170,7 @@ def _find_small_units(expected: Expected) -> Iterator[str]:
         if small.size:
             more = f" and {small.size - 1} more" if small.size > 1 else ""
             yield (
-                f"output {name!r}: unit {small[0]}{more} varies by {varies[small[0]]:.2g}, "
-                f"which is less than the tolerance {allowed[name]:.2g}, because other units "
-                "are larger: give atol=, or make the unit a separate output"
+                f"output {name!r}: unit {small[0]}{more} varies by {varies[small[0]]:.2g}, but "
+                f"the tolerance is {allowed[name]:.2g}, because other units are larger. An error "
+                "of this unit may pass: give a smaller atol=, or make the unit a separate output"
             )

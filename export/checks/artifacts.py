@@ -93,7 +93,7 @@ class FunctionRunner(Runner):
         self._function = function
 
     def __call__(self, inputs: Mapping[str, TensorLike]) -> Arrays:
-        """Call the user's function. Do not check the inputs: a function may have no input specs."""
+        """Call the user's function. Do not check input shapes: the function may declare none."""
         return self._run(dict(inputs))
 
     def _run(self, inputs: Arrays) -> Arrays:
@@ -103,7 +103,7 @@ class FunctionRunner(Runner):
 def sources(
     artifacts: Sequence[Artifact] | Artifact, model: keras.Model | None = None
 ) -> tuple[Source, ...]:
-    """Return a `Source` for each pair of an exported file and a runtime that can run this file.
+    """Pair each exported file with each runtime that can run it; return the pairs (`Source`).
 
     SavedModels run in TensorFlow and through the TensorFlow C API, TFLite files in LiteRT, ONNX
     files in ONNX Runtime. If OpenVINO is installed, SavedModels and TFLite files run in it too. If

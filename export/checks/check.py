@@ -202,7 +202,7 @@ def _require_number(name: str, value: float | None) -> None:
 def expected_on_data(
     expected: Expected, measured: DataMeasurements, rtol: float | None, atol: float | None
 ) -> Expected:
-    """Return `expected` with the user's rtol and atol, and with the largest outputs on all data.
+    """Return a copy of `expected` with the user's tolerances and the measurements of all data.
 
     Raises ValueError if `atol` is so large that an output of zeros would pass.
     """

@@ -38,7 +38,7 @@ class Batch:
 
     @property
     def count(self) -> int:
-        """Number of samples in the batch, without rows that only fill up a static batch size."""
+        """Number of samples in the batch; rows added to reach a static batch size do not count."""
         return int(self.rows.stop - self.rows.start)
 
     @property
@@ -53,7 +53,7 @@ class Batch:
         return {name: y[self.rows] for name, y in self.part_labels.items()}
 
     def cut(self, outputs: Arrays) -> Arrays:
-        """Remove the rows of outputs that only fill up the model's static batch size."""
+        """Remove the output rows that were added to reach the model's static batch size."""
         return {name: y[: self.count] for name, y in outputs.items()}
 
 
@@ -166,7 +166,7 @@ def add_changes(
     rows: Sequence[int] = (),
     source: str = "",
 ) -> None:
-    """Count the predictions in a batch that differ from the Keras model's or old version's.
+    """Count changed predictions in a batch, compared with the Keras model or the old version.
 
     The function adds to `changes`, by output name. It ignores the names in `outputs` that are not
     in `batch.row_outputs`. `rows` and `source` are as for `PredictionChanges.add`.

@@ -18,11 +18,12 @@ from keras_norm.typing import Array, Arrays, Nest
 from keras_norm_verify.files import require_arrays
 from keras_norm_verify.printable import printable
 
-# Maximum number of samples in a part of the data. A part fits in memory, and training mode runs a
-# part as one batch. The mean of 1,024 samples has a standard error of 0.03 standard deviations.
+# Maximum number of samples in a part of the data. A part fits in memory. Training mode runs a part
+# as one batch, so a part must not be small either: the mean of 1,024 samples has a standard error
+# of 0.03 standard deviations.
 PART = 1024
-# The test inputs are made from at least this number of samples at the beginning of the data, or
-# from fewer if the data end earlier or if the shape of the samples changes.
+# The test inputs are made from the beginning of the data, from at least 32 samples. If the data end
+# earlier, or if the shape of the samples changes, the test inputs are made from fewer samples.
 FIRST = 32
 
 # The user's data or labels: arrays, files, a `tf.data.Dataset` or a `keras.utils.PyDataset`; see
@@ -123,7 +124,7 @@ class Data:
                 yield part
 
     def first(self) -> tuple[Samples, Part]:
-        """Return the first samples, to make test inputs from, and the first part of the data.
+        """Return (samples from which test inputs are made, the first part of the data).
 
         The samples come from the first parts of the data. There are at least `FIRST` samples,
         unless the data end or the shape changes.
@@ -142,7 +143,10 @@ class Data:
         return samples, first
 
     def _read(self) -> Iterator[tuple[str, DataLike, DataLike]]:
-        """Yield (name of the file or "", inputs, labels) of each file, each batch or all arrays."""
+        """Yield (file name, inputs, labels) for each file or batch, or once for arrays.
+
+        The file name is "" if the data are not several files.
+        """
         if self.files is not None:
             names = [file.name for file in self.files]
             for k, file in enumerate(self.files):
@@ -182,9 +186,9 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays | Array:
 
 
 def _is_texts(specs: Mapping[str, TensorSpec], data: DataLike) -> bool:
-    """Return whether data are a list of texts for a model's only input, not a list of file paths.
+    """Return whether data are a list of texts, and the model has one input, which takes texts.
 
-    A list whose elements all end with .npz or .npy has paths.
+    A list whose elements all end with .npz or .npy has file paths, not texts.
     """
     return (
         [spec.dtype for spec in specs.values()] == ["string"]

@@ -104,7 +104,7 @@ def find_first_difference(
 
 
 def _wrong_outputs(result: ArtifactResult) -> dict[str, list[OutputComparison]]:
-    """Return the failed comparisons by test input; leave out test inputs without any difference."""
+    """Return the failed comparisons for each test input with at least one measured difference."""
     failed: dict[str, list[OutputComparison]] = {}
     for name, comparison in result.comparisons:
         if not comparison:
@@ -126,9 +126,9 @@ def _search_file(
             fresh = _Tensors(known, new, inputs, share)
             outputs = KerasRunner(model)(inputs).values()
             stale = all(fresh.find(y) for y in outputs if not is_text(y))
-            reason = "the outputs of a new export of the model are wrong too"
+            reason = "if the model is exported again, the outputs of the new file are wrong too"
             if stale:
-                reason = "the outputs of a new export of the model are right"
+                reason = "if the model is exported again, the outputs of the new file are right"
     found = functools.partial(file.contain, fresh=fresh if stale else None)
     specs = signature.input_specs(model)
     tensors = [tf.constant(inputs[name], spec.dtype) for name, spec in specs.items()]
@@ -136,7 +136,7 @@ def _search_file(
     if layer is None:
         return FirstDifference(
             None,
-            "no layer had a wrong output when the file ran again and returned every tensor",
+            "the file ran again to compare the outputs of layers, and no layer had a wrong output",
         )
     if known.stored_weights is not None:
         layers = _layers_with_other_weights(model, known.stored_weights(path))
@@ -144,7 +144,7 @@ def _search_file(
             more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
             reason = f"the file does not contain the weights of {', '.join(layers[:3])}{more}"
         elif stale:
-            reason += ", and the file contains all weights of the model"
+            reason += ", and the checked file contains all weights of the model"
             stale = False
     return FirstDifference(layer, reason, stale)
 

@@ -29,12 +29,12 @@ from keras_norm.export.results.output_comparison import largest_known
 # A metric needs advice if inference mode is worse than training mode by more than this limit: an
 # accuracy that is 0.01 lower, or a mean squared error that is 1% higher.
 NOTABLE_METRIC = 0.01
-# BatchNorm statistics that differ from the data need advice if the weight of their initial value is
-# above INITIAL_SHARE, or if they average fewer than FEW batches.
+# Moving statistics that differ from the data need advice in two cases. Their initial value has a
+# weight above INITIAL_SHARE in the average, or the average is over fewer than FEW batches.
 INITIAL_SHARE = 0.1
 FEW = 10
-# With fewer samples than this, the report asks for more data: the standard error of the mean is
-# above 0.1 standard deviations.
+# With fewer samples than FEW_SAMPLES, the report asks for more data: the mean of so few samples has
+# a standard error above 0.1 standard deviations.
 FEW_SAMPLES = 100
 
 FROZEN = "the layer is frozen, so training mode uses its moving statistics too"
@@ -110,7 +110,7 @@ def describe_gap(
 
 
 def _labels_decide(gap: TrainInferenceGap) -> bool:
-    """Return whether labels give every output a metric in training and in inference mode."""
+    """Return whether every output has labels, so that a metric compares training and inference."""
     labeled = {metric.output for metric in gap.metrics}
     return bool(labeled) and all(output.output in labeled for output in gap.outputs)
 
@@ -141,8 +141,8 @@ def _find_other_layers(gap: TrainInferenceGap, rounding: float) -> Iterator[Find
             f"output {worst.output!r}",
             f"differs by {worst.worst:.2g} between training mode and inference mode, although the "
             "model has no batch normalization",
-            "Look for another layer that uses the argument training. The exported files compute "
-            "inference mode.",
+            "Find the layer whose output differs between training=True and training=False. The "
+            "exported files compute training=False.",
         )
 
 
@@ -174,9 +174,9 @@ def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str,
         yield (
             f"the moving means are {layer.distance:.2g} standard deviations away from the means of "
             f"the data, and the variances differ by a factor of {layer.factor:.2g}",
-            "Call recalibrate(model, training_data). If the training data differ from these data, "
-            "train on data like these. With a lower momentum, statistics follow the weights "
-            "faster.",
+            "Call recalibrate(model, training_data). If the training data differ from the data of "
+            "this check, train on data like the data of this check. With a lower momentum, moving "
+            "statistics adapt faster when the weights change.",
         )
     if (layer.initial_share or 0.0) > INITIAL_SHARE and layer.trained_rows and differs:
         yield (
@@ -201,13 +201,13 @@ def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str,
         yield (
             f"the data have {length} timesteps, but the layer has moving statistics for only "
             f"{len(layer.by_row)} timesteps",
-            f"Build the layer with max_timesteps={length}, unless later timesteps have equal "
-            "statistics.",
+            f"Build the layer with max_timesteps={length}. This is not needed if all timesteps "
+            f"from timestep {len(layer.by_row)} on have equal statistics.",
         )
 
 
 def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
-    """Return advice if training and inference mode differ by more than `max_gap`, cause unknown."""
+    """Return advice on a train/inference gap above `max_gap` whose cause the check did not find."""
     advice = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
     if gap.worst is None:
         advice = "Correct the cause that the message names, or give no max_gap."

@@ -16,8 +16,8 @@ from keras_norm.typing import Arrays
 # A signature that computes one timestep is tested on STREAMS sequences of at most LONGEST_STREAM
 # timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
-# A file that computes only one timestep in each call is tested for about this number of timesteps,
-# summed over all sequences.
+# A file that computes only one timestep in each call is tested for about 10,000 timesteps in total:
+# for example, 10 sequences of 1,000 timesteps.
 TIMESTEPS = 10_000
 
 
@@ -69,7 +69,7 @@ class Plan:
         self._streams: dict[bool, Stream] = {}
 
     def stream(self, one_by_one: bool) -> Stream:
-        """Return test sequences to run one timestep at a time; later calls return equal sequences.
+        """Return test sequences that a file runs one timestep at a time; the result is cached.
 
         Args:
             one_by_one: whether every timestep is compared, for a single-step file. The samples are

@@ -50,9 +50,9 @@ class GapMeter:
     def __init__(self, model: keras.Model) -> None:
         self.model = model
         self._error: str | None = None
-        # Keys: (output, number of rows in the batch). Values of `_largest`: (largest difference,
-        # largest output in inference mode). Values of `_sums`: (sum of the differences, number of
-        # elements).
+        # The keys of both dicts are (output name, number of rows in the batch). A value of
+        # `_largest` is [largest difference, largest |output| in inference mode]. A value of `_sums`
+        # is [sum of the differences, number of elements].
         self._largest: dict[tuple[str, int], Array] = {}
         self._sums: dict[tuple[str, int], Array] = {}
         self._metrics: dict[str, PredictionChanges] = {}
@@ -97,11 +97,12 @@ class GapMeter:
             self._metrics.setdefault(name, PredictionChanges(name)).add(before, after, y)
 
     def _run(self, inputs: Arrays, training: bool) -> Arrays:
-        """Run the clone in training or inference mode; name its outputs as the model does."""
+        """Run the cloned model in training or inference mode; return outputs by name."""
         for _, layer in named_layers(self._clone):
             if getattr(layer, "stateful", False):
                 layer.reset_state()
-        # A clone may have other names for its inputs and outputs; their order does not change.
+        # The inputs and outputs of the cloned model have the order of the original model, but may
+        # have other names.
         ordered = [inputs[name] for name in signature.input_specs(self.model)]
         named = dict(zip(signature.input_specs(self._clone), ordered, strict=True))
         outputs = signature.call(self._clone, named, training=training).values()
@@ -150,10 +151,10 @@ class GapMeter:
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
-    """Return a BatchNorm's moving mean, moving variance, and a mask of the updated timesteps.
+    """Return a BatchNorm's moving mean, its moving variance, and which rows training updated.
 
     The shapes are (rows, features), (rows, features) and (rows,). Per-timestep statistics have one
-    row for each timestep.
+    row for each timestep. The third array is True for a row that training updated.
 
     A layer that does not count its updates counts as updated if its statistics differ from the
     initial values, mean 0 and variance 1.
@@ -197,7 +198,7 @@ def _layer_statistics(
 
 
 def _count_updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float | None]:
-    """Return how often a BatchNorm was updated, and the weight that initial values still have.
+    """Return the number of updates of a BatchNorm, and the weight (0 to 1) of its initial values.
 
     Each row of the statistics (each timestep) has its own number of updates. The weight is the
     largest weight of the initial value in any row.

@@ -31,14 +31,18 @@ def advise_on_outputs(result: ArtifactResult, is_explained: bool) -> Iterator[Fi
 
 
 def _describe_cause(result: ArtifactResult, first: FirstDifference, wrong: list[str]) -> Finding:
-    """Return advice on a file's wrong outputs, with their cause: rounding, or a layer.
+    """Return advice for a file with wrong outputs.
 
-    `wrong` has the names of the test inputs for which outputs are wrong.
+    The advice names the cause from `first`: rounding, or a layer. `wrong` has the names of the test
+    inputs for which outputs are wrong.
     """
     needed = result.atol_needed
-    accept = "" if needed is None else f" (it needs atol {needed:.2g})"
+    accept = "" if needed is None else f" (the outputs need an atol of {needed:.2g})"
     if first.is_rounding:
-        advice = f"Check at the lengths that you serve (lengths=), or give an atol{accept}."
+        advice = (
+            "Check only the sequence lengths that you serve (give lengths=), or give a larger "
+            f"atol{accept}."
+        )
         return Finding(result.name, first.reason, advice)
     layer = "not known" if first.layer is None else repr(first.layer)
     observation = (
@@ -51,20 +55,20 @@ def _describe_cause(result: ArtifactResult, first: FirstDifference, wrong: list[
             f"{observation}"
         )
         advice += (
-            " A norm of equal values magnifies rounding errors: use keras_norm.LayerNormalization, "
-            "which magnifies them least, or a larger epsilon."
+            " A norm of equal values magnifies rounding errors. Use keras_norm.LayerNormalization, "
+            "which magnifies rounding errors least, or a norm with a larger epsilon."
         )
     return Finding(result.name, observation, advice)
 
 
 def _advise_on_layer(result: ArtifactResult, first: FirstDifference, accept: str) -> str:
-    """Return the advice on wrong outputs: quantize less, export again, or correct a layer.
+    """Return the advice for wrong outputs, such as to quantize less or to export again.
 
     `accept` is a text about the atol with which all outputs pass, or "".
     """
     if result.quantized:
         labels = "" if result.metrics else "give labels= and "
-        return f"Quantize less, or {labels}judge the file by its metric{accept}."
+        return f"Quantize less, or {labels}judge the file by its accuracy or other metric{accept}."
     if first.stale:
         return "Export the model again: the file was made from other weights or another model."
     if first.stale is False and first.layer is not None:

@@ -1,4 +1,4 @@
-"""The property "constants": the constants of a quantized file are the model's, rounded."""
+"""The property "constants": a quantized file stores the model's constants, rounded correctly."""
 
 from collections.abc import Sequence
 
@@ -9,15 +9,17 @@ from keras_norm.export.formats.artifact_format import ConstantDifference
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# Largest allowed difference between a constant of the file and of a new export, divided by the sum
-# of both rounding errors. Measured: at most 0.9 for correct constants, above 10 for a wrong scale.
+# Largest allowed difference between a constant in the checked file and in a new export of the
+# model. The unit is the sum of the rounding errors of both files. Measured differences: at most 0.9
+# for correct constants, and above 10 for constants with a wrong scale.
 ROUNDING_ERRORS = 2.0
-# The new export gets SAMPLES samples, cut to TIMESTEPS timesteps if the time dimension is dynamic.
+# To compare constants, the check exports the model again and gives the exporter the first SAMPLES
+# samples of the data. If the time dimension is dynamic, each sample is cut to TIMESTEPS timesteps.
 SAMPLES, TIMESTEPS = 32, 64
 
 
 class Constants(Property):
-    """The constants of a quantized file equal the constants of a new export, except for rounding.
+    """A quantized file has the constants of a new export of the model, except for rounding.
 
     The error of a quantized file hides a wrong constant: the outputs of a file with a kernel
     scaled by 0.8 may have a smaller error than the outputs of a right file. Constants of a right
@@ -32,7 +34,7 @@ class Constants(Property):
     explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether the artifact is a quantized file, in a runtime that is not optional."""
+        """Return whether the artifact is a quantized file; optional runtimes are left out."""
         source = subject.source
         return bool(source.path) and not source.optional and source.precision in QUANTIZED
 
@@ -55,11 +57,11 @@ class Constants(Property):
         wrong = [c for c in found if c.difference > ROUNDING_ERRORS * c.rounding]
         if not wrong:
             return self.passed(
-                f"{len(found)} constants equal the constants of a new export within rounding"
+                f"{len(found)} constants equal the constants of a new export, except for rounding"
             )
         worst = max(wrong, key=lambda c: c.difference / (c.rounding or 1e-30))
         more = f", as do {len(wrong) - 1} more" if len(wrong) > 1 else ""
         return self.failed(
-            f"constant {worst.name!r} of {worst.layers} differs from a new export by "
-            f"{worst.difference:.2g}{more}; rounding explains {worst.rounding:.2g}"
+            f"constant {worst.name!r} of {worst.layers} differs from a new export of the model by "
+            f"{worst.difference:.2g}{more}; rounding explains a difference of {worst.rounding:.2g}"
         )

@@ -39,8 +39,8 @@ class Padding(Property):
             longer = actual.get(output)
             if longer is not None and longer.ndim == value.ndim:
                 sizes = zip(longer.shape, value.shape, strict=True)
-                # Padding makes time axes longer, and attention scores have two time axes. Cut
-                # every longer axis to the timesteps of the original sequence.
+                # Padding makes each time axis PADDING timesteps longer. Keep only the timesteps of
+                # the original sequence. Outputs such as attention scores have two time axes.
                 cut = [self.original if n == m + PADDING else slice(None) for n, m in sizes]
                 actual[output] = longer[tuple(cut)]
         added = f"{PADDING} masked timesteps on the {self.side}"
@@ -48,7 +48,10 @@ class Padding(Property):
         return self.compare(pairs, f"{added} change no output", tolerance.calls)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return advice on padding; None if a mask is lost, because `Masks` then gives advice."""
+        """Return advice on padding, or None if a layer does not receive its mask.
+
+        The property `Masks` has its own advice for a mask that does not reach a layer.
+        """
         return None if subject.property(Masks.name) else super().advise(result, subject)
 
 

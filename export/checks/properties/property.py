@@ -111,7 +111,7 @@ class Property(abc.ABC):
         return PropertyResult(self.name, "fail", detail, self.meaning, self.advice)
 
     def differs(self, detail: str, advice: str = "") -> PropertyResult:
-        """Return a "differs" result: the model lacks the property, which is not a failure."""
+        """Return a "differs" result: the model lacks a property, but this is not a failure."""
         return PropertyResult(self.name, "differs", detail, self.meaning, advice)
 
     def not_applicable(self, reason: str) -> PropertyResult:

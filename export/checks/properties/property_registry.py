@@ -22,10 +22,10 @@ from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.results.check_result import Finding
 
-# All properties, in the order in which a check tests and reports them. `Weights` comes late,
-# because it looks for variables that the calls of the earlier properties changed. `Streaming` comes
-# last, because it loads the signature `step` in the worker process of the artifact: the artifact's
-# whole sequences cannot run after that.
+# All properties, in the order in which a check tests and reports them. `Weights` looks for
+# variables that the calls of the properties before it changed. `Streaming` is last: it loads the
+# signature `step` into the worker process of the artifact, and this process cannot run whole
+# sequences afterwards.
 PROPERTIES: list[Property] = [
     NoNaN(),
     Backends(),
@@ -106,7 +106,7 @@ def explains_outputs(*results: ArtifactResult) -> bool:
 def find_advice(
     keras_result: ArtifactResult, artifacts: Sequence[ArtifactResult], on_gap: Sequence[Finding]
 ) -> tuple[Finding, ...]:
-    """Return all advice of a check: on files, the Keras model, and training against inference mode.
+    """Return all advice of a check: on files, on the Keras model, and on the train/inference gap.
 
     Args:
         keras_result: the result of the Keras model.

@@ -11,7 +11,7 @@ class Repeat(Property):
 
     name = "repeat"
     meaning = "a repeated call gives other outputs"
-    advice = "Build the layer that keeps state between calls with stateful=False."
+    advice = "Find the layer that keeps state between calls, and build it with stateful=False."
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Run the last test input again, after another test input, and compare both outputs."""

@@ -22,9 +22,9 @@ class RowIndependence(Property):
     name = "row independence"
     meaning = "the output of a row depends on the other rows of its batch"
     advice = (
-        "Export in inference mode (training=False): batch statistics mix rows. If the inputs are "
-        "texts, mask the padding of shorter texts: Embedding(mask_zero=True); or pass "
-        "output_sequence_length to TextVectorization."
+        "Export in inference mode (training=False): batch statistics depend on all rows. If the "
+        "inputs are texts, mask the padding of shorter texts with Embedding(mask_zero=True), or "
+        "build TextVectorization with output_sequence_length."
     )
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
@@ -60,7 +60,10 @@ def _select_row(outputs: Arrays, row: int) -> Arrays:
 
 
 def _cut_to_common_shapes(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """Cut the expected and the actual array of each output to the smaller size on each axis."""
+    """Cut the expected and the actual array of each output to equal shapes.
+
+    On each axis, both arrays get the smaller of their two sizes.
+    """
     cut = dict(expected), dict(actual)
     for name in expected.keys() & actual.keys():
         if np.ndim(expected[name]) == np.ndim(actual[name]):

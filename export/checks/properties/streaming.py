@@ -61,9 +61,9 @@ class Streaming(Property):
         return self.compare([Pair(expected, run(step_runner, inputs))], detail, tolerance)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return advice if the signature `step` differs; None if outputs of sequences differ too.
+        """Return advice if `step` has wrong outputs, but the outputs for whole sequences are right.
 
-        The report has other advice for wrong outputs for the test inputs.
+        The report has other advice for wrong outputs for whole sequences.
         """
         if not all(output.passed for output in subject.outputs):
             return None

@@ -7,8 +7,8 @@ from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# Keras' own recurrent layers draw unused dropout masks at inference too. This changes the seed
-# variable, but no output.
+# Keras' own recurrent layers draw dropout masks in inference mode too, but do not use the masks.
+# Drawing a mask changes the variable of the random seed, but no output.
 SEED_VARIABLE = "seed_generator_state"
 
 
@@ -21,12 +21,13 @@ class Weights(Property):
 
     name = "weights"
     meaning = "inference changes weights"
-    advice = "Export in inference mode (training=False): a layer assigns to a variable."
+    advice = "A layer assigns to a variable. Export the model in inference mode (training=False)."
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Fail if a variable changed in the check, or if the first call now has other outputs."""
+        """Fail if a call changed a variable, or if a repeat of the first call has other outputs."""
         case, first = subject.plan.expected.cases[0], subject.outputs[0]
-        # All variables of the Keras model are visible, so its first call need not be repeated.
+        # The first call of an exported file runs again, because the file may hide variables. The
+        # Keras model hides no variable, so comparing the values of its variables is enough.
         repeated = first if subject.is_keras_model else subject.run(case.inputs)
         before = subject.variables
         if changed := find_changes(before, subject.run.variable_digests()):

@@ -53,7 +53,7 @@ def dense():
 @pytest.mark.parametrize(
     ("quantize", "layer", "stale", "reason"),
     [
-        ("dynamic", "y", True, "the outputs of a new export of the model are right"),
+        ("dynamic", "y", True, "the outputs of the new file are right"),
         ("int8", None, None, "the file computes in integers"),
     ],
 )

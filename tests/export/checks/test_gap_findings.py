@@ -79,7 +79,7 @@ HARMFUL = {
         ["Call recalibrate"],
     ),
     "above max_gap": ({"layers": [GOOD], "max_gap": 0.1}, ["Call recalibrate"]),
-    "no batch norm": ({"layers": []}, ["Look for another layer"]),
+    "no batch norm": ({"layers": []}, ["Find the layer whose output"]),
 }
 
 

@@ -223,8 +223,8 @@ def test_a_constant_may_differ_by_twice_the_rounding_errors(difference, status):
     assert result.status == status
     if status == "fail":
         assert result.detail == (
-            "constant 'kernel' of layer \"b\" (Dense) differs from a new export by 0.021; rounding "
-            "explains 0.01"
+            "constant 'kernel' of layer \"b\" (Dense) differs from a new export of the model by "
+            "0.021; rounding explains a difference of 0.01"
         )
 
 

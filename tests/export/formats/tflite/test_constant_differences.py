@@ -64,7 +64,8 @@ def test_the_layer_of_a_wrong_constant_is_named(reader, data, quantized_step, tm
     wrong.write_bytes(plant(path, name, DEFECTS["scaled"]))
     result = Constants().judge(compare_with_new_export(reader, wrong, {"rows": data[0][:8]}))
     assert result.detail.startswith(
-        f'constant {name!r} of layer "hidden" (LayerNormSimpleRNN) differs from a new export by 0.'
+        f'constant {name!r} of layer "hidden" (LayerNormSimpleRNN) differs from a new export of '
+        "the model by 0."
     )
 
 
