@@ -36,7 +36,7 @@ def is_text(array: Array) -> bool:
 
 
 def to_bytes(texts: TensorLike) -> Array:
-    r"""Convert texts to an array of bytes objects in UTF-8, as `tf.Tensor.numpy()` returns strings.
+    r"""Convert texts to an array of bytes objects in UTF-8, the result of `tf.Tensor.numpy()`.
 
     The elements are objects, because an array of fixed width needs the memory of the longest text
     for every text.
@@ -194,7 +194,7 @@ def both_nan(e: Array, a: Array) -> Array:
 
 
 def without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """Return both outputs with 0 where the expected and the actual value are both NaN."""
+    """Return copies of the outputs with 0 wherever the expected and the actual value are NaN."""
     wanted, received = ({n: np.asarray(y) for n, y in x.items()} for x in (expected, actual))
     for name in wanted.keys() & received.keys():
         own, got = wanted[name], received[name]

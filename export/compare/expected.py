@@ -18,7 +18,7 @@ from keras_norm.export.compare.tolerance import (
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """Test inputs, a Keras model's outputs for them, and the numbers that set the tolerance.
+    """Test inputs, a Keras model's outputs for them, and numbers to compute the tolerance from.
 
     An exporter compares a file with a small value of this class, `check` with a larger one, and
     golden cases store one. All fields are arrays, numbers and texts, so that any process can
@@ -62,7 +62,7 @@ class Expected:
         return (*self.cases, *self.edges)
 
     def share(self, precision: str) -> float:
-        """Compute the default `atol` of an output, as a share of the output's largest |value|.
+        """Compute the ratio of the default `atol` of an output to the output's largest |value|.
 
         ::
 
@@ -86,7 +86,7 @@ class Expected:
         return self.rtol is None and self.atol is None
 
     def tolerance(self, precision: str = "float64") -> Tolerance:
-        """Return the tolerance for an artifact of a precision, such as "float16" or "int8".
+        """Return the tolerance for an artifact whose precision is "float16" or "int8", for example.
 
         The coarser of the artifact's and the model's precision counts. An output of zeros has the
         scale 1. The root mean square of the differences decides whether the outputs of a file in 8
@@ -115,7 +115,7 @@ class Expected:
         return found
 
     def case_tolerance(self, case: Case, precision: str = "float64") -> Tolerance:
-        """Return the tolerance for an artifact's outputs on one test input alone.
+        """Return the tolerance for the outputs on one test input that is judged separately.
 
         An exporter and the edge cases of a check use this tolerance:
 
@@ -144,5 +144,5 @@ class Expected:
         )
 
     def is_edge(self, case: Case) -> bool:
-        """Return whether test inputs are in `edges`: for example, one row has zeros only."""
+        """Return whether a test input is in `edges`: for example, its first row has zeros only."""
         return any(case is edge for edge in self.edges)

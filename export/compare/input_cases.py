@@ -20,7 +20,8 @@ MAX_ROWS, MAX_TIMESTEPS = 2**20, 2**24
 # Up to three rows of a batch run again with other neighbor rows, and alone in a batch: the outputs
 # of these rows must not change.
 ROWS_WITH_NEIGHBORS = 3
-# `pad_samples` adds 3 masked timesteps to 7 rows, or to as many rows as a static batch size has.
+# `pad_samples` adds 3 masked timesteps to each of 7 rows. If the model has a static batch size, the
+# number of rows is that batch size.
 PADDING, ROWS_PADDED = 3, 7
 
 
@@ -52,7 +53,7 @@ def make_cases(
 def masked_cases(
     samples: Samples, fills: Mapping[str, float], batch: int = MASKED_BATCH
 ) -> tuple[Case, ...]:
-    """Make test inputs with masked timesteps: padded, with gaps, and with a fully masked row.
+    """Make test inputs with masked timesteps: at the start, at the end, inside, or a whole row.
 
     Args:
         samples: the validated data.
@@ -94,7 +95,7 @@ def edge_cases(samples: Samples) -> tuple[Case, ...]:
         if not any(all(np.array_equal(a, inputs[n]) for n, a in one.items()) for one in known):
             cases.append(Case(f"{plain.name}, row 0 {name}", plain.rows, plain.length, inputs))
     if texts and samples.batch is None:
-        # Test an empty text alone too: without a longer text in the batch, it may have 0 timesteps.
+        # If all texts of a batch are empty, the batch may have 0 timesteps. Test such a batch too.
         cases.append(without_text(samples.case([0])))
     return tuple(cases)
 
@@ -122,8 +123,8 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
     if batch == 1:
         return cases
     for row in sorted({*map(int, np.linspace(0, batch - 1, min(batch, ROWS_WITH_NEIGHBORS)))}):
-        # Replace each neighbor of the row by the next sample. The neighbors then have other values,
-        # and not only another order.
+        # Replace each sample r of the batch, except sample `row`, by sample r + 1. These rows
+        # then have new values, not only a new order.
         cases.append((row, samples.case([r if r == row else r + 1 for r in range(batch)])))
         if samples.batch is None:
             cases.append((row, samples.case([row])))
@@ -131,9 +132,10 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
 
 
 def pad_samples(samples: Samples, fills: Mapping[str, float]) -> dict[str, Arrays]:
-    """Return the inputs of some samples unpadded (""), and padded on the "right" and the "left".
+    """Return the inputs of some samples: not padded, padded on the right, padded on the left.
 
-    The padding consists of masked timesteps: `fills` has the value of each masked input.
+    The keys of the result are "", "right" and "left". The padding consists of masked timesteps:
+    `fills` has the value of each masked input.
     """
     whole = samples.case(range(samples.batch or ROWS_PADDED)).inputs
     padded = {"": whole}
@@ -215,8 +217,8 @@ def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | Non
         raise ValueError(
             f"lengths needs a model with a dynamic time dimension. Received: lengths={lengths!r}."
         )
-    # If the inputs differ in length, `samples.length` is None. A test input with the length None
-    # keeps the length of every input in the data.
+    # `samples.length` is None if the model's inputs have different numbers of timesteps. For the
+    # length None, each input of the test inputs keeps its number of timesteps.
     return tuple(samples.length if length == own else length for length in lengths)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from keras_norm.export.compare.arrays import kind_of
 from keras_norm.typing import Array, Arrays
 
-# Labels with one row for each sample, by output name; or by position (0, 1, ...) of the output, if
-# the user gave no names.
+# Labels with one row for each sample. A key is the name of an output. If the user gave no names, a
+# key is the position of the output: 0, 1, ...
 Labels: TypeAlias = Mapping[str | int, Array]
 
 
@@ -86,5 +86,5 @@ def _require_fit(name: str, labels: Array, output: Array) -> None:
     elif output.dtype.kind == "f" and labels.max() > 1:
         raise ValueError(
             f"Integer labels of the float output {name!r} must be 0 or 1, or below 0 for padding. "
-            f"Received: {int(labels.max())}. Give float labels for the mean squared error."
+            f"Received: {int(labels.max())}. Give float labels to compute the mean squared error."
         )

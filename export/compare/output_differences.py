@@ -30,7 +30,7 @@ from keras_norm_verify.printable import printable
 # Upper bounds of the bins of a histogram of differences; the first bin holds exact zeros.
 DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
 
-# Maximum number of cells on each axis of a map of differences, so that the JSON report stays small.
+# A map of differences has at most 128 cells on each axis, so that the JSON report stays small.
 CELLS = 128
 # Maximum number of characters of a text in a message.
 SHOWN = 60
@@ -104,7 +104,7 @@ def merge_measurements(one: Measurement, other: Measurement) -> Measurement:
 
 
 def _select_worst(one: Element | None, other: Element | None, rtol: float) -> Element | None:
-    """Return the element with the larger |actual - expected| - rtol |expected|."""
+    """Return the element that needs the larger `atol` to pass, at the given `rtol`."""
     known = [element for element in (one, other) if element is not None]
     return max(known, key=lambda element: element.excess(rtol), default=None)
 
@@ -153,7 +153,7 @@ def _measure_values(
         relative = np.where((difference == 0) | (e == 0), 0.0, difference / size)
 
     def element(rank: Array) -> Element:
-        # NaN ranks above every number, so that the reported element is a NaN if there is one.
+        # NaN counts as infinite, so that the report names an element with NaN if there is one.
         index = np.unravel_index(int(np.argmax(np.where(np.isnan(rank), np.inf, rank))), e.shape)
         where = _position([int(k) for k in index], e, rows, source)
         return Element(where, float(e[index]), float(a[index]))
@@ -177,7 +177,7 @@ def _measure_values(
 
 
 def profile_differences(expected: TensorLike, actual: TensorLike) -> DifferenceProfile | None:
-    """Compute the histogram of |actual - expected|, and its maximum at each timestep and unit.
+    """Compute a histogram of |actual - expected|, and the maximum at each timestep and unit.
 
     A report draws the histogram and the map of the maxima as images. The map has two axes: the
     first axis after the samples, and the last axis. Each value is the maximum over the other axes.
@@ -215,7 +215,7 @@ def add_profiles(
     expected: Mapping[str, TensorLike],
     actual: Mapping[str, TensorLike],
 ) -> None:
-    """Add the histogram and the map of each output's differences to `profiles`, by output name."""
+    """Measure each output's differences on a batch, and merge them into `profiles`."""
     for name in [name for name in expected if name in actual]:
         new = profile_differences(expected[name], actual[name])
         profiles[name] = merge_profiles(profiles.get(name), new)
@@ -242,7 +242,7 @@ def merge_profiles(
 
 
 def _cell_width(size: int) -> int:
-    """Return the number of indices in a cell of a map: 1, 2, 4, ..., for at most 128 cells."""
+    """Return the number of indices per cell, 1, 2, 4, ..., with which an axis has <= 128 cells."""
     width = 1
     while width * CELLS < size:
         width *= 2

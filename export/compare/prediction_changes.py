@@ -17,8 +17,9 @@ from keras_norm.export.results.output_change import (
 )
 from keras_norm.typing import Array
 
-# Rules for the predictions of an output. VALUE: each value is a prediction. LARGEST: the index of
-# the largest value on the last axis. HALF, ZERO: class 1 for a value above 0.5, or above 0.
+# Rules that turn the values of an output into predictions. VALUE: each value is a prediction.
+# LARGEST: the prediction is the index of the largest value on the last axis. HALF: a value above
+# 0.5 is class 1, and any other value is class 0. ZERO: a value above 0 is class 1.
 VALUE, LARGEST, HALF, ZERO = "value", "largest", "0.5", "0"
 
 
@@ -40,9 +41,11 @@ class PredictionChanges:
         self._metric: str | None = None
         self._sums: collections.Counter[str] = collections.Counter()
         self._largest = 0.0
-        # Whether all values of `before` are between 0 and 1, and whether their last axis sums to 1.
+        # `_shares`: whether all values of `before` are between 0 and 1. `_distribution`: whether
+        # the values of `before` on the last axis also sum to 1.
         self._shares = self._distribution = True
-        # Counts by rule. If only all data can show which of two rules is right, both are counted.
+        # Counts for each rule. Often two rules are counted, because the right rule is known only
+        # after the last batch.
         self._counts: dict[str, _Counts] = {}
 
     def add(
@@ -86,7 +89,7 @@ class PredictionChanges:
             counts.add(*predicted, difference, labels, axis_names(old.ndim, source), rows)
 
     def _find_rules(self, before: Array, labels: Array | None) -> tuple[str, ...]:
-        """Return the rule for predictions, such as argmax, or two rules if all data must decide."""
+        """Return the rule for predictions, such as argmax; two rules if later batches decide."""
         if kind_of(before) != "float":
             return (VALUE,)
         if labels is not None and labels.dtype.kind != "f":

@@ -21,9 +21,9 @@ from keras_norm.typing import Array
 
 # Values of the exporter's argument `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
-# Precision of a file (a key of `tolerance.TOLERANCES`) by the exporter's argument `quantize`. The
-# coarser precision of the file and of the Keras model sets the tolerance: "float64" therefore means
-# the precision of the Keras model.
+# The precision of a file (a key of `tolerance.TOLERANCES`) for each value of the exporter's
+# argument `quantize`. The coarser of the file's and the Keras model's precision sets the tolerance.
+# No precision is finer than "float64", so with None the Keras model's precision sets the tolerance.
 PRECISIONS: dict[str | None, str] = {
     None: "float64",
     "float16": "float16",
@@ -91,8 +91,8 @@ def _variation(found: Sequence[Spread]) -> float:
         return math.sqrt(squares / sum(s.samples * s.total.size for s in repeated))
     if len(found) == 1:
         return 0.0
-    # No two samples have the same shape, so a mean over the samples at each position is impossible.
-    # Use the mean over all values of all samples.
+    # All samples have different shapes, so there is no mean over the samples at each position. Use
+    # one mean over all values of all samples.
     count = sum(s.total.size for s in found)
     squares = _squares_about_mean(
         sum(s.squares for s in found), np.asarray(sum(s.total.sum() for s in found)), count
@@ -119,7 +119,7 @@ def spreads(outputs: Mapping[str, Array]) -> tuple[Spread, ...]:
 
 
 def add_spreads(found: Iterable[Spread]) -> tuple[Spread, ...]:
-    """Add up the sums for the variance over batches, for each output and each shape of a sample.
+    """Add up the sums of several batches: one result for each output and each sample shape.
 
     Args:
         found: results of `spreads` for several batches.

@@ -80,7 +80,7 @@ class Samples:
         return max((self.arrays[name].shape[1] for name in self.sequences), default=0)
 
     def take(self, rows: Sequence[int], length: int | None = None) -> Arrays:
-        """Return the inputs of some samples, cut or repeated in time to `length` timesteps.
+        """Return the inputs of some samples; cut or repeat each sequence to `length` timesteps.
 
         If the inputs differ in length, the longest input gets `length` timesteps. Every shorter
         input is cut or repeated in proportion.
@@ -99,7 +99,7 @@ class Samples:
         return inputs
 
     def case(self, rows: Sequence[int], length: int | None = None) -> Case:
-        """Make test inputs from some samples, cut or repeated in time to `length` timesteps.
+        """Make test inputs from some samples; cut or repeat each sequence to `length` timesteps.
 
         Args:
             rows: as for `take`.

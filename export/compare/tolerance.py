@@ -12,10 +12,10 @@ from keras_norm.export.compare.output_differences import measure, merge_measurem
 from keras_norm.export.results.output_comparison import Measurement, OutputComparison
 from keras_norm.typing import Arrays
 
-# Default rtol by precision, coarsest first. The default atol is the rtol times the largest absolute
-# value of an output, or more for deep models and long sequences. Each rtol is several units in the
-# last place of its dtype, because a recurrence adds up rounding errors. "int8" means a TFLite file
-# with weights quantized to int8.
+# Default rtol for each precision, coarsest first. Each rtol is several times the rounding error of
+# its dtype, because a recurrent layer adds up the rounding errors of all timesteps. The default
+# atol is the rtol times the largest absolute value of an output. For deep models and long
+# sequences, the default atol is larger. "int8" means a TFLite file with weights quantized to int8.
 TOLERANCES = {
     "int8": 5e-2,
     "bfloat16": 5e-2,
@@ -23,16 +23,16 @@ TOLERANCES = {
     "float32": 1e-5,
     "float64": 1e-9,
 }
-# A file of one of these precisions is quantized, if the Keras model has more bits. The outputs of a
-# quantized file approximate the model's outputs. The outputs of other files equal the model's
-# outputs within rounding.
+# A file with one of the precisions in QUANTIZED is quantized if the Keras model has more bits. The
+# outputs of a quantized file approximate the model's outputs. The outputs of a file that is not
+# quantized equal the model's outputs, except for rounding.
 QUANTIZED = ("int8", "bfloat16", "float16")
 # In a quantized file without float outputs, up to a quarter of an output's integers may differ from
 # the Keras model, because a rounded weight can change an argmax. One integer may always differ.
 INTEGER_SHARE = 0.25
 # Rounding errors grow with layers * sqrt(timesteps). If this product is above 10, the default atol
-# for float32 and float64 grows with the product. At 10, the measured difference of float32 from
-# float64 is an eighth of the default atol (docs/design/check.md).
+# for float32 and float64 grows with the product. If the product is 10, float32 outputs differ from
+# float64 outputs by an eighth of the default atol (measured, docs/design/check.md).
 REACH = 10.0
 
 
@@ -58,7 +58,7 @@ class Tolerance:
 
     @property
     def calls(self) -> "Tolerance":
-        """The tolerance between the outputs of two calls of one file with equal inputs.
+        """The tolerance for a comparison of two calls of the same file with equal inputs.
 
         Unlike a quantized file and its Keras model, two calls must have equal integers, and floats
         within rtol and atol.

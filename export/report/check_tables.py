@@ -57,7 +57,8 @@ def properties_by_name(report: CheckResult) -> Table:
     rows = []
     for name in dict.fromkeys(p.name for r in report.results for p in r.properties):
         found = [next((p for p in properties if p.name == name), None) for _, properties in tested]
-        # Show the detail of the first artifact that passes once, beside the name of the property.
+        # The text `detail` is often equal for all artifacts that pass. Show it once, in the first
+        # cell of the row.
         detail = next((p.detail for p in found if p is not None and p.status == "pass"), "")
         cells = [
             Cell(p.status, p.status, "" if p.detail == detail else p.detail) if p else Cell("")

@@ -50,10 +50,10 @@ def plot_differences(report: CheckResult) -> "Figure":
 
 
 def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) -> None:
-    """Plot the differences of one output in some artifacts, with the k-th color and marker."""
+    """Plot one output's differences, which are equal in all artifacts `names`, in color `k`."""
     profile = result.profile
     assert profile is not None
-    # `profile.worst` has the axes (timestep, unit), (unit,) or (sample,). NaN counts as infinite.
+    # The axes of `profile.worst` are (timestep, unit), (unit,) or (sample,). NaN becomes infinity.
     worst = np.nan_to_num(np.array(profile.worst, "float64"), nan=np.inf, posinf=np.inf)
     values = worst.reshape(len(worst), -1).max(axis=1)
     positions = profile.widths[0] * np.arange(len(values))
@@ -63,7 +63,7 @@ def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) ->
     label = "\n".join(map(printable, names)) + " (equal)" * profile.equal
     axes.plot(
         positions,
-        np.where(np.isfinite(values) & (values > 0), values, np.nan),  # a logarithmic axis has no 0
+        np.where(np.isfinite(values) & (values > 0), values, np.nan),  # no 0 on a logarithmic axis
         label=label_of(label),
         color=COLORS[k % len(COLORS)],
         marker=MARKERS[k % len(MARKERS)],
@@ -79,7 +79,7 @@ def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) ->
             "x",
             label=label_of(f"{label}: NaN or infinite"),
             color=COLORS[k % len(COLORS)],
-            transform=axes.get_xaxis_transform(),  # y = 1 is the top of the axes
+            transform=axes.get_xaxis_transform(),  # y = 1 is the top edge of the plot
             clip_on=False,
         )
 

@@ -9,8 +9,8 @@ from keras_norm.export.report.tables import BLANK, Cell, Lines, Paragraph, Table
 from keras_norm.export.report.terminal import BREAKS
 from keras_norm_verify.printable import printable
 
-# The text has the color of the notebook. The other colors have a contrast of about 4 on white and
-# on black, because the theme of the notebook is unknown.
+# Normal text has the text color of the notebook. The notebook's background may be white or black,
+# so the other colors are readable on both: their contrast ratio is about 4.
 STYLE = """<style>
 .keras-norm p { margin: .2em 0; overflow-wrap: anywhere; }
 .keras-norm p.indent { margin-left: 1.6em; }
@@ -101,7 +101,7 @@ def html_table(table: Table, view: str) -> str:
 
 
 def _cell(cell: str | Cell, table: Table, k: int) -> str:
-    """Return the HTML of a table cell; a narrow page shows the column's name in each cell."""
+    """Return the HTML of a table cell, with the column's name, which only a narrow page shows."""
     column, cell = table.columns[k], cell if isinstance(cell, Cell) else Cell(cell)
     shown = _lines(cell.text, breaks=column.kind in BREAKS)
     if cell.used is not None:

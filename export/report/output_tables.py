@@ -101,7 +101,7 @@ def output_rows(report: CheckResult) -> list[OutputRow]:
             rows.append(OutputRow(names, (result.output,), result, quantized))
 
     def rank(row: OutputRow) -> tuple[bool, float]:
-        # An output that could not be compared has no used share of its tolerance, and comes first.
+        # `used` is None for an output that could not be compared. Show such an output first.
         used = row.result.used
         return not row.result.passed, math.inf if used is None else used
 
@@ -113,7 +113,7 @@ def output_rows(report: CheckResult) -> list[OutputRow]:
 
 
 def output_tables(report: CheckResult) -> list[Table]:
-    """Make the table of the outputs that must be equal, and the table of quantized files."""
+    """Make two tables of outputs: files that must equal the model, and quantized files."""
     rows = output_rows(report)
     exact, quantized = (
         (

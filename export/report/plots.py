@@ -18,9 +18,9 @@ from keras_norm.export.results.output_comparison import DifferenceProfile, Outpu
 # pages. The legend in report.html repeats these three colors.
 BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 
-# Levels of the color scale: 0 for equal values, 1 for a difference as large as the tolerance, and 2
-# for 10**UP times the tolerance. Differences below about 10**-DOWN times the tolerance have the
-# level FAINTEST.
+# Color levels are numbers from 0 to 2. Level 0 means equal values, level 1 a difference as large as
+# the tolerance, and level 2 a difference of 10**UP times the tolerance or more. A difference below
+# about 10**-DOWN times the tolerance has the level FAINTEST.
 FAINTEST, DOWN, UP = 0.1, 4, 2
 
 # Heights in an image of differences, in units of the page's font size: the height of one row of
@@ -90,8 +90,9 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
         spread: the differences over all test inputs; at least one is not 0.
     """
     # Each value has its own tolerance, but the image has one color scale. If the comparison failed,
-    # the scale uses the tolerance of the worst element, so that the color of this element shows the
-    # failure. If it passed, the scale uses the largest tolerance, so that no color shows a failure.
+    # the scale uses the tolerance of the worst element: the color of this element then shows the
+    # failure. If the comparison passed, the scale uses the largest tolerance of the elements: no
+    # color then shows a failure.
     failed = comparison.problem is None and not comparison.passed
     allowed = comparison.allowed if failed else comparison.atol + comparison.rtol * spread.scale
     worst = np.array(spread.worst)
@@ -168,8 +169,8 @@ def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
     bounds = list(itertools.pairwise(DECADES))
     for k in range(present[0], present[-1] + 1):
         lower, upper = bounds[k - 1]
-        # The tolerance may lie inside a bin. The lower bound of the bin sets its color, so that a
-        # bin with passing values does not look failed.
+        # One bin may contain differences below and above the tolerance. The lower bound of the bin
+        # sets the bin's color: only a bin without passing values has the color of a failure.
         level = color_levels(lower or upper / 10, allowed)
         red, green, blue, alpha = colors(level).tolist()
         label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")

@@ -94,8 +94,8 @@ class Report(Printed, CheckResult):
 
     def to_json(self) -> str:
         """Return the whole report as JSON text; NaN and infinity are strings in it."""
-        # Write each list of numbers in one line. A JSON string cannot contain a line break, so the
-        # pattern does not change strings.
+        # Write each list of numbers in one line. The pattern matches only text with a line break,
+        # and a JSON string has no line break, so no string changes.
         one_line = r'\[\n[^]["{}]*\]'
         return re.sub(one_line, lambda found: " ".join(found[0].split()), super().to_json())
 

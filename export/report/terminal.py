@@ -23,7 +23,7 @@ STYLES = {
     "not measured": "yellow",
     "advice": "cyan",
 }
-# Characters after which a long name may continue on a new line, by the kind of its column.
+# A long name may continue on a new line after these characters, for each kind of column.
 BREAKS = {"name": "/_. ", "output": "/_. ", "path": "/"}
 
 

@@ -91,7 +91,7 @@ class LayerStatistics:
 
     @property
     def factor(self) -> float | None:
-        """Mean factor between the moving variances and the variances of the data (geometric)."""
+        """Geometric mean of the factors between the moving variances and the data's variances."""
         return None if self.log_ratio is None else math.exp(self.log_ratio)
 
     @property
@@ -129,7 +129,7 @@ class TrainInferenceGap:
 
     @property
     def passed(self) -> bool:
-        """Whether training and inference outputs differ by at most `max_gap`; True if it is None.
+        """Whether the train/inference gap is at most `max_gap`; True if `max_gap` is None.
 
         A gap that was not measured does not pass a `max_gap`.
         """

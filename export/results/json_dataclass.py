@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from keras_norm.typing import Json
 
-# Properties that the JSON text contains beside the fields, so that programs need not compute them.
+# Properties that are written to JSON in addition to the fields of a dataclass. A program that reads
+# the JSON then need not compute them.
 DERIVED = (
     "verdict",
     "status",

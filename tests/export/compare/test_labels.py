@@ -20,7 +20,7 @@ SCORES = np.zeros((4, 3))
         (
             {0: np.array([0, 3, 6, 0])},
             [np.array([[0.1], [2.9], [6.2], [0.0]])],
-            "'y' must be 0 or 1, .*Received: 6. Give float labels for the mean squared error",
+            "'y' must be 0 or 1, .*Received: 6. Give float labels to compute the mean",
         ),
         ({0: np.zeros(4)}, [], "The model has no such output"),
         ({0: np.zeros(4)}, [SCORES, SCORES], "2 outputs"),
