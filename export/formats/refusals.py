@@ -118,7 +118,7 @@ def _layer_of_node(node: str, classes: Container[str]) -> str | None:
     """Find the innermost layer in a node's name, such as "model_1/encoder_1/lstm_1/while"."""
     for scope in reversed(node.split("/")[:-1]):
         # Keras opens the name scope of the layer "lstm" twice, and TensorFlow names the second
-        # scope "lstm_1". So try each name without its number first.
+        # scope "lstm_1". So look for a layer "lstm" before a layer "lstm_1".
         for name in (re.sub(r"_\d+$", "", scope), scope):
             if name in classes:
                 return name

@@ -176,7 +176,9 @@ def _run_random(
     lengths: Iterable[int],
     make_cases: Callable[[Samples], Sequence[Case]],
 ) -> list[Case]:
-    """Run a model on random numbers of the kind that gives the most finite outputs.
+    """Run a model on random numbers; try the kinds in `DRAWS` until all outputs are finite.
+
+    If no kind gives only finite outputs, use the kind with the most finite outputs.
 
     The random numbers have the first of `lengths` for which a kind gives finite outputs: a
     convolution may need more timesteps than the shorter lengths have. If no length gives finite

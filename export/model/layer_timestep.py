@@ -249,7 +249,7 @@ class LayerTimestep:
 
 
 def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
-    """Return a `LayerTimestep` for each recurrent layer; no state has a name that is in `taken`.
+    """Return a `LayerTimestep` for each recurrent layer; the names in `taken` name no state.
 
     Raises:
         StreamingError: there is no recurrent layer, or a layer cannot run timestep by timestep.

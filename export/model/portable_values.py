@@ -97,7 +97,7 @@ class PortableValues:
 
 
 class _LaterCall:
-    """An object whose pickle is a function call, which the process that reads the pickle runs."""
+    """An object that a pickle stores as a function call: reading the pickle calls the function."""
 
     def __init__(self, function: Callable[..., object], *args: object) -> None:
         self._call = function, args

@@ -44,7 +44,7 @@ OTHER_WHOLE = (1, 10)
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 # A word that is in no vocabulary. Its letter outside ASCII takes two bytes in UTF-8.
 UNKNOWN = "zzqxünbekannt"
-# Index of the row whose texts have an unknown word, and of the row whose texts are empty.
+# Index of the sample whose texts have an unknown word, and of the sample whose texts are empty.
 UNKNOWN_ROW, EMPTY_ROW = 1, 2
 
 

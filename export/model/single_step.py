@@ -30,8 +30,8 @@ from keras_norm.typing import Array, Arrays, Tensor
 from keras_norm_verify.run_over_time import run_over_time
 
 RunStep: TypeAlias = Callable[[Arrays], Mapping[str, Array]]
-# Function that runs a step over whole sequences: (sequences, other inputs and initial states, names
-# of the states) -> outputs.
+# Function that runs whole sequences timestep by timestep, and returns the outputs. Its arguments:
+# the sequences; the other inputs together with the initial states; the names of the states.
 RunStream: TypeAlias = Callable[[Arrays, Arrays, list[str]], Arrays]
 
 

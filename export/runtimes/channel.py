@@ -120,11 +120,11 @@ class Channel:
                 self._carry_out(kind, *content)
 
     def notify(self, name: str, *arguments: Any) -> None:
-        """Call a function of the other process, and do not wait for it."""
+        """Call a function of the other process, and do not wait for a reply."""
         self._send("notice", name, arguments)
 
     def serve(self) -> None:
-        """Carry out the calls of the other process until it closes the connection."""
+        """Run the functions that the other process calls, until it closes the connection."""
         while True:
             try:
                 message = self._connection.recv_bytes()

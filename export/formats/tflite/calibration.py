@@ -106,5 +106,5 @@ def _without_zeros(arrays: Arrays, streams: int, batch: int, step: Step) -> Arra
 
 
 def _nonzero_rows(array: Array) -> Array:
-    """Return for each row of an array whether it has a value other than 0."""
+    """Return a bool for each index of the first axis: whether a value there is not 0."""
     return np.asarray(np.any(array.reshape(len(array), -1), axis=1))

@@ -128,7 +128,7 @@ def _refuse_loops(model: keras.Model, saved_model: pathlib.Path, quantize: str) 
 def _explain_error(
     model: keras.Model, saved_model: pathlib.Path, error: RunnerError
 ) -> ConversionError | UnsupportedOpError:
-    """Return the exception for an error of the worker process, with the layers that cause it."""
+    """Return an exception that explains a converter's error, and names the layers that cause it."""
     if unmeasured := re.findall(r"calibration: Failed for tensor (\S+)", error.detail):
         return ConversionError(
             "TensorFlow's quantizer treats integers as real numbers in "
@@ -143,8 +143,8 @@ def _explain_error(
         for path, layer in layers:
             if mode := getattr(layer, "quantization_mode", None):
                 return ConversionError(
-                    f'layer "{path}" computes in {mode} because of model.quantize, which the '
-                    "converter does not support. Export the model before model.quantize, with "
+                    f'layer "{path}" computes in {mode} because of model.quantize. The converter '
+                    "does not support this layer. Export the model before model.quantize, with "
                     'quantize="dynamic" or "int8"'
                 )
         return ConversionError(str(error))

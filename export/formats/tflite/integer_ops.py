@@ -175,7 +175,7 @@ def _call(node: NodeDef, function: FunctionDef) -> None:
 
 
 def _rename_outputs(function: FunctionDef, calls: Collection[str]) -> None:
-    """Rename outputs of nodes that became function calls, such as "neg:y:0" to "neg:output:0"."""
+    """Rename the outputs of nodes that `_call` changed: "neg:y:0" becomes "neg:output:0"."""
 
     def rename(reference: str) -> str:
         name, _, output = reference.partition(":")

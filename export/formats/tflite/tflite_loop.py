@@ -27,7 +27,7 @@ LONGEST_UNROLLED = 128
 def scan_for_tflite(
     step: ScanStep, xs: Tensors, carry: Tensors, like: Tensors, independent_rows: bool = False
 ) -> tuple[Tensors, Tensors]:
-    """Scan over timesteps with TFLite's builtin operations, and write the outputs in blocks.
+    """Scan over timesteps with TFLite's builtin operations; write outputs in blocks of timesteps.
 
     TFLite copies the whole output of a loop in every iteration. So an inner loop writes the ys of
     `BLOCK` timesteps to a small tensor, and the outer loop copies that tensor to the output. Batch
