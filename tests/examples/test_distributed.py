@@ -13,7 +13,7 @@ JOB = os.getpid()  # JAX derives the port of process 0 from it
 
 
 def train_without_interruption(place):
-    """Train in two processes without a checkpoint to resume from; return weights."""
+    """Train in two processes; return the weights, and the error if process 1 has a batch less."""
     from examples import distributed
 
     keras.utils.set_random_seed(0)
@@ -22,21 +22,11 @@ def train_without_interruption(place):
     checkpoint = place.folder / "model.keras"
     distributed.train(distribution, x, y, EPOCHS, checkpoint)
     model = keras.saving.load_model(checkpoint)
-    return {str(i): weight for i, weight in enumerate(model.get_weights())}
-
-
-def train_on_other_numbers_of_samples(place):
-    """Give process 1 a batch less; return the message of the error of this process."""
-    from examples import distributed
-
-    distribution = keras.distribution.DataParallel(auto_shard_dataset=False)
-    x, y, *_ = distributed.load()
+    results = {str(i): weight for i, weight in enumerate(model.get_weights())}
     own = slice(len(x) - place.rank * distributed.BATCH // 2)
-    try:
-        distributed.train(distribution, x[own], y[own], 1, place.folder / "model.keras")
-    except AssertionError as error:
-        return {"message": str(error)}
-    return {"message": ""}
+    with pytest.raises(AssertionError) as error:
+        distributed.train(distribution, x[own], y[own], EPOCHS, checkpoint)
+    return results | {"error": str(error.value)}
 
 
 def start(folder, place):
@@ -59,21 +49,27 @@ def on_slurm(rank):
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """Return the weights of a run without interruption."""
+    """Return the results of both processes of a run without interruption."""
     folder = tmp_path_factory.mktemp("expected")
-    weights, _ = processes.run("jax", train_without_interruption, folder)
-    return weights
+    return processes.run("jax", train_without_interruption, folder)
 
 
-@pytest.mark.parametrize("killed", [0, 1])  # JAX' coordinator is in process 0
-def test_a_killed_run_starts_again_and_equals_a_run_without_interruption(
-    killed, expected, tmp_path
-):
-    checkpoint = tmp_path / "out" / "model.keras"
-    with start(tmp_path, on_this_machine) as group:
+def kill(folder, killed):
+    """Kill a process after an epoch; return the checkpoint."""
+    checkpoint = folder / "out" / "model.keras"
+    with start(folder, on_this_machine) as group:
         group.wait_for_file(checkpoint, 120)
         group.kill(killed)
         assert group.wait(1 - killed, 60) != 0  # the other process does not wait for ever
+    return checkpoint
+
+
+def test_the_other_process_ends_if_the_process_of_the_coordinator_is_killed(tmp_path):
+    kill(tmp_path, killed=0)
+
+
+def test_a_killed_run_starts_again_and_equals_a_run_without_interruption(expected, tmp_path):
+    checkpoint = kill(tmp_path, killed=1)
     epoch = int(keras.saving.load_model(checkpoint).optimizer.iterations) // STEPS
     assert 0 < epoch < EPOCHS
     with start(tmp_path, on_slurm) as group:
@@ -84,10 +80,10 @@ def test_a_killed_run_starts_again_and_equals_a_run_without_interruption(
     assert all("All weights and statistics are equal on 2 processes." in text for text in texts)
     assert "PASS: 1 artifact equals the Keras model" in texts[0]
     for i, weight in enumerate(keras.saving.load_model(checkpoint).get_weights()):
-        np.testing.assert_array_equal(weight, expected[str(i)])
+        np.testing.assert_array_equal(weight, expected[0][str(i)])
 
 
-def test_all_processes_raise_if_one_has_fewer_samples(tmp_path):
-    for found in processes.run("jax", train_on_other_numbers_of_samples, tmp_path):
+def test_all_processes_raise_if_one_has_fewer_samples(expected):
+    for found in expected:
         message = "The processes have different numbers of samples. Expected: [704 672]"
-        assert message in str(found["message"])
+        assert message in str(found["error"])
