@@ -17,12 +17,14 @@ import importlib.util
 import os
 import shlex
 import tempfile
+from typing import Any
 
 import pytest
 from sybil import Example, Sybil
 from sybil.parsers.myst import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 import keras_norm_cli
+from tests import without_xla
 from tests.conftest import forked, pytest_configure  # noqa: F401  fork the workers of checks
 
 # Pages that need a server: tests/examples/test_serving.py runs them.
@@ -45,17 +47,23 @@ def run_shell(example: Example) -> str | None:
     return None
 
 
-def enter_folder(names: dict[str, object]) -> None:
-    """Run a page in an empty folder, as a module, because functions have the name of a module."""
+def start_page(names: dict[str, Any]) -> None:
+    """Run a page in an empty folder, as a module, because functions have the name of a module.
+
+    Recurrences run without XLA, because compilation would take a fifth of the time.
+    """
     names["__name__"] = "page"
+    names["patch"] = pytest.MonkeyPatch()
+    without_xla.trace(names["patch"])
     names["installed"] = lambda name: importlib.util.find_spec(name) is not None
     names["folder"] = tempfile.TemporaryDirectory()
     names["outside"] = os.getcwd()
     os.chdir(names["folder"].name)
 
 
-def leave_folder(names: dict[str, object]) -> None:
-    """Return to the folder of the tests, and delete the page's files."""
+def end_page(names: dict[str, Any]) -> None:
+    """Compile recurrences again, return to the folder of the tests, and delete the page's files."""
+    names["patch"].undo()
     os.chdir(names["outside"])
     names["folder"].cleanup()
 
@@ -68,8 +76,8 @@ collect_page = Sybil(
     ],
     patterns=["*.md"],
     excludes=SERVED,
-    setup=enter_folder,
-    teardown=leave_folder,
+    setup=start_page,
+    teardown=end_page,
     fixtures=["forked"],
 ).pytest()
 

@@ -36,6 +36,9 @@ OPTIMIZED = (
 # Modules that do not compile recurrences.
 WITHOUT_XLA = (
     "tests.conversion",
+    "tests.examples.test_main",
+    "tests.examples.test_denoise",
+    "tests.test_docs",
     "tests.distributed.test_moving_statistics",
     "tests.experiments",
     "tests.recalibration",
@@ -163,7 +166,7 @@ def unoptimized_graphs(request):
 
 @pytest.fixture(scope="module", autouse=True)
 def uncompiled_loops(request):
-    """Run recurrences without XLA in the tests of studies, conversions and statistics.
+    """Run recurrences without XLA in the tests of studies, examples, conversions and statistics.
 
     The tests of recurrences choose for themselves. The tests of `check` use XLA, because `check`
     would report an error of the substitute as a finding, and the test would pass.
