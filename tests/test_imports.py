@@ -25,7 +25,7 @@ PARTS = [
     "export.report",
     "export.checks",
     "export.normalization_table export.input_sizes",
-    "__main__ export.__main__",
+    "__main__",
 ]
 PARTS = [[f"keras_norm.{name}" for name in part.split()] for part in PARTS]
 PARTS[4].append("keras_norm_verify")

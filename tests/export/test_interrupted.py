@@ -43,7 +43,7 @@ def test_an_interrupted_export_leaves_no_version_and_keeps_the_old_one(
     before = contents(versions / "1")
     arguments = ["export", str(model_file), "--to", str(tmp_path), "--version", "2"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "keras_norm.export", *arguments],
+        [sys.executable, "-m", "keras_norm", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,

@@ -25,8 +25,8 @@ class NoNaN(Property):
             outputs = [recorded[name] for recorded in subject.outputs]
             nan = sum(int(where_nan(output).sum()) for output in outputs)
             found[name] = (sum(output.size for output in outputs), nan)
-        on_data = {} if subject.data is None else subject.data.nan
-        found |= {name: counts for name, counts in on_data.items() if counts[1]}
+        assert subject.data is not None
+        found |= {name: counts for name, counts in subject.data.nan.items() if counts[1]}
         for output, (count, nan) in found.items():
             if nan == count:
                 return self.failed(f"output {output!r} is NaN for every sample")
