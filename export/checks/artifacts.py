@@ -144,12 +144,12 @@ def sources(
             found.append(_function_source(artifact))
             continue
         path = pathlib.Path(artifact)
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist.")
         # If two files have the same name, the report shows their whole paths.
-        found.extend(
-            _file_sources(
-                path, _short_name(path) if names.count(_short_name(path)) == 1 else str(path)
-            )
-        )
+        short = _short_name(path)
+        name = short if names.count(short) == 1 else str(path)
+        found.extend(FORMATS[require_known(path)].find_sources(path, name))
     # Results are stored by name, so a repeated name gets a number: "model.tflite (2)".
     counts: collections.Counter[str] = collections.Counter()
     for k, source in enumerate(found):
@@ -172,9 +172,3 @@ def _short_name(path: pathlib.Path) -> str:
 def _function_source(function: Run) -> Source:
     run = function if isinstance(function, Runner) else FunctionRunner(function)
     return Source(run.name, "", "float64", lambda worker: contextlib.nullcontext(run))
-
-
-def _file_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-    return FORMATS[require_known(path)].find_sources(path, name)
