@@ -59,7 +59,9 @@ HAS_ONNX = importlib.util.find_spec("onnx") is not None
 # The slowest modules. They run first, so that no process works alone at the end.
 FIRST = (
     "test_train_and_serve",
-    "test_strategies",
+    "test_moving_statistics",
+    "test_distributed",
+    "test_jax",
     "test_docs",
     "test_all_runtimes",
     "test_backends",
