@@ -18,8 +18,7 @@ from keras_norm.rnn.core import operations
 from keras_norm.substitution import substituted_functions
 from tests.ops.test_scan import STEPS, draw, run
 from tests.rnn import kinds
-from tests.rnn.kinds import FEATURES, LSTM
-from tests.rnn.test_loop import LAYER_NORM, build, every_kind, every_mask
+from tests.rnn.kinds import FEATURES, KINDS, LSTM
 
 for_tflite = partial(substituted_functions, TFLITE_FUNCTIONS)
 
@@ -92,8 +91,15 @@ def test_products_of_all_timesteps_are_unchanged():
         np.testing.assert_allclose(operations.project(x[0], kernel), expected[0], atol=1e-12)
 
 
-@every_kind
-@every_mask
+def build(kind, norm, **options):
+    """Build a float64 layer with random weights and moving statistics."""
+    layer = kinds.build(kind, norm, **options)
+    kinds.randomize_statistics(layer)
+    return layer
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("mask", kinds.MASKS.values(), ids=kinds.MASKS)
 @pytest.mark.parametrize("norm", ["layer", "timestep"])
 def test_layers_match_the_equations(kind, norm, mask):
     layer = build(kind, kinds.NORMS[norm])
@@ -103,7 +109,7 @@ def test_layers_match_the_equations(kind, norm, mask):
 
 @pytest.mark.parametrize("return_sequences", [True, False])
 def test_layers_take_any_batch_size_and_length(return_sequences):
-    layer = build(LSTM, LAYER_NORM, return_sequences=return_sequences)
+    layer = build(LSTM, LayerNormalization(), return_sequences=return_sequences)
     dynamic = tf.TensorSpec((None, None, FEATURES), "float64")
     with portable_layers(layer, TFLITE_FUNCTIONS):
         graph = tf.function(layer, input_signature=[dynamic], autograph=False)
@@ -122,7 +128,7 @@ def test_layers_update_moving_statistics():
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms"])
-@every_kind
+@pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_inference_graphs_have_no_square_operations(kind, norm):
     """TFLite does not support SQUARE in 16 bits."""
     layer = kinds.build(kind, kinds.PER_SAMPLE_NORMS[norm], unroll=True)
