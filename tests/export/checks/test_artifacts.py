@@ -52,17 +52,3 @@ def test_equal_names_get_a_number(saved_model):
     names = [source.name for source in sources([run, run, saved_model, saved_model])]
     assert names[:2] == ["run", "run (2)"]
     assert len(set(names)) == 6
-
-
-@pytest.mark.parametrize(
-    ("artifacts", "message"),
-    [
-        ("model.keras", "model.keras is a Keras model, not an exported file. Export it"),
-        ({"a": "model.tflite"}, "An artifact is the path of a SavedModel, .tflite or .onnx file"),
-    ],
-)
-def test_other_artifacts_are_refused(tmp_path, monkeypatch, artifacts, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "model.keras").touch()
-    with pytest.raises(ValueError, match=message):
-        sources(artifacts)

@@ -93,15 +93,6 @@ def test_the_batch_size_does_not_change_the_report(old):
     assert len(parts.largest_changes) == 17
 
 
-def test_float_labels_give_a_mean_squared_error(old):
-    table = OLD.copy()
-    table[3, 1] += 2.0
-    found = get_output_change(compare_versions(old, look_up(table), X, labels=OLD))
-    assert (found.classes, found.changed) == (False, 0)
-    assert found.largest_changes[0].where == (("sample", 3), ("unit", 1))
-    assert [metric.value for metric in found.metrics] == pytest.approx([0.0, 4.0 / 150])
-
-
 def test_a_report_is_printed_written_and_read(old, tmp_path):
     report = compare_versions(old, look_up(changed(7)), X, labels=LABELS)
     text = io.StringIO()
