@@ -17,6 +17,7 @@ import numpy as np
 
 import keras_norm
 from keras_norm.export import Step, check, compare_versions, export_saved_model, export_tflite
+from tests.export import models
 from tests.export.own_layers import Doubled
 
 SIZES = {"batch_sizes": [3], "lengths": [3, 6]}
@@ -93,8 +94,7 @@ def other_outputs_on_tensorflow(folder: pathlib.Path) -> None:
 
 def single_step(folder: pathlib.Path) -> None:
     """`Step` runs on JAX itself."""
-    inputs = keras.Input((None, 3), name="x")
-    model = keras.Model(inputs, keras.layers.GRU(4, return_sequences=True, name="y")(inputs))
+    model = models.of(keras.layers.GRU(4, return_sequences=True, name="y"))
     step, (x, _) = Step(model), padded_sequences()
     outputs = step.over_time(step.joined, {"x": x[:2]})["y"]
     np.testing.assert_allclose(outputs, model.predict(x[:2], verbose=0), rtol=0, atol=1e-5)

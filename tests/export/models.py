@@ -1,5 +1,6 @@
 """Small models that the export tests share."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -26,9 +27,20 @@ def tagger_data(batch: int, time: int, seed: int = 0) -> dict[str, np.ndarray]:
     }
 
 
+def of(
+    layer: Callable[[Any], Any], shape: tuple[int | None, ...] = (None, 3), **options: Any
+) -> keras.Model:
+    """One layer, or another function, of one input; `options` are arguments of keras.Input."""
+    inputs = keras.Input(shape, **{"name": "x", **options})
+    return keras.Model(inputs, layer(inputs))
+
+
+def stack(*layers: keras.layers.Layer) -> keras.Model:
+    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+
+
 def dense(**arguments: Any) -> keras.Model:
-    inputs = keras.Input((3,), name="x")
-    return keras.Model(inputs, keras.layers.Dense(2, name="y", **arguments)(inputs))
+    return of(keras.layers.Dense(2, name="y", **arguments), (3,))
 
 
 def recurrent() -> keras.Model:
@@ -39,8 +51,7 @@ def recurrent() -> keras.Model:
 
 
 def with_function(function: Any) -> keras.Model:
-    inputs = keras.Input((None, 3), name="x")
-    return keras.Model(inputs, keras.layers.Lambda(function, name="odd")(inputs))
+    return of(keras.layers.Lambda(function, name="odd"))
 
 
 def assert_same(actual: dict[str, Any], expected: dict[str, Any], atol: float = 1e-5) -> None:

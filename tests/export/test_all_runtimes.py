@@ -1,6 +1,5 @@
 """One model in all formats and all runtimes."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -8,6 +7,7 @@ import keras_norm
 from keras_norm.export import check, export_onnx, export_saved_model, export_tflite
 from keras_norm.export.formats import artifact_format
 from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
 
 for package in ("ai_edge_litert", "openvino", "tf2onnx", "onnxruntime"):
     pytest.importorskip(package)
@@ -24,8 +24,7 @@ def optional_runtimes(monkeypatch):
 # `make test` runs each runtime by itself: in `formats`, and OpenVINO in test_second_opinion.py.
 @pytest.mark.slow
 def test_every_runtime_gives_what_keras_gives(tmp_path):
-    x = keras.Input((None, 3), name="x")
-    model = keras.Model(x, keras_norm.LayerNormSimpleRNN(4, name="rnn")(x))
+    model = models.of(keras_norm.LayerNormSimpleRNN(4, name="rnn"))
     files = [
         export_saved_model(model, tmp_path / "served", step=False),
         export_tflite(model, tmp_path / "model.tflite", step=False),

@@ -45,6 +45,15 @@ def test_masked_timesteps_are_left_out():
     assert not measured(keras.layers.Masking(), layer_norm_lstm(), x=0 * x)
 
 
+def test_the_timesteps_of_a_layer_with_resets_are_measured():
+    x, resets = keras.Input((None, 8), name="x"), keras.Input((None,), dtype="bool", name="resets")
+    model = keras.Model([x, resets], layer_norm_lstm()(keras.layers.Masking()(x), resets=resets))
+    given = {"x": X.copy(), "resets": np.zeros((80, 5), bool)}
+    given["x"][:40] = 0.0
+    (sizes,) = measure_input_sizes(model, read_samples(input_specs(model), given))
+    assert (sizes.low, sizes.high) == pytest.approx((10, 10), rel=1e-5)
+
+
 def test_a_static_batch_size_is_filled_with_samples():
     (sizes,) = measured(layer_norm_lstm(), x=X[38:41], batch=4)  # 1, 1, 10, 1
     assert (sizes.low, sizes.spread) == pytest.approx((1, np.std([1, 1, 10, 1]) / 3.25), rel=1e-5)

@@ -42,30 +42,6 @@ def check_quickly(model, file):
     return check(model, [file], DATA, batch_sizes=[3], lengths=[4])
 
 
-def test_an_equal_model_passes_with_its_step(recurrent, recurrent_saved_model):
-    report = check_quickly(recurrent, recurrent_saved_model)
-    (result,) = report.artifacts
-    assert report
-    assert report.notes == ()
-    assert result.name == "served (OpenVINO)"
-    assert {output.output for output in result.outputs} == {"hidden", "y"}
-    assert result.property("streaming").status == "pass"
-    assert "openvino" in dict(report.versions)
-
-
-@pytest.mark.usefixtures("unexplained")
-def test_a_wrong_weight_fails(recurrent, recurrent_saved_model):
-    wrong = keras.models.clone_model(recurrent)
-    weights = recurrent.get_weights()
-    weights[-1] = weights[-1] + np.array([0.0, 0.01], "float32")
-    wrong.set_weights(weights)
-    report = check_quickly(wrong, recurrent_saved_model)
-    assert [(f.subject, f.check) for f in report.failures] == [
-        ("served (OpenVINO)", "values"),
-        ("served (OpenVINO)", "streaming"),
-    ]
-
-
 def test_an_unsupported_nested_loop_is_a_note(recurrent, recurrent_tflite):
     report = check_quickly(recurrent, recurrent_tflite)
     assert report

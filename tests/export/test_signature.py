@@ -53,8 +53,7 @@ def test_call_takes_named_inputs_for_every_structure(structure):
 
 
 def test_call_passes_training():
-    inputs = keras.Input((100,))
-    model = keras.Model(inputs, keras.layers.Dropout(0.5, name="y")(inputs))
+    model = models.of(keras.layers.Dropout(0.5, name="y"), (100,))
     (name,) = signature.input_specs(model)
     ones = np.ones((1, 100), "float32")
     assert float(np.min(signature.call(model, {name: ones}, training=True)["y"])) == 0.0

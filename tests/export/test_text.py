@@ -117,28 +117,6 @@ def test_other_weights_are_found_in_a_model_of_texts(saved, unmeasured_rounding)
     assert "the file does not contain the weights of kind" in finding.observation
 
 
-def test_another_vocabulary_fails_the_check(classifier, saved, unexplained):
-    other = text_models.classifier()
-    other.set_weights(classifier.get_weights())
-    other.get_layer("words").set_vocabulary(text_models.WORDS[::-1])
-    assert not check(other, saved, text_models.texts())
-
-
-def test_a_wrong_text_is_reported_with_its_sample(mixed, unexplained):
-    def wrong(inputs):
-        outputs = mixed([tf.constant(inputs[name]) for name in ("title", "tags", "x")])
-        return {
-            "scores": outputs["scores"].numpy(),
-            "animal": np.full(len(inputs["x"]), "horse"),
-        }
-
-    report = check(mixed, wrong, text_models.mixed_data())
-    (animal,) = [o for o in report.artifacts[0].outputs if o.output == "animal"]
-    problem = animal.comparisons[animal.worst_case].problem
-    assert "texts differ (sample" in problem
-    assert "'horse', expected '" in problem
-
-
 def test_padding_without_a_mask_fails_row_independence(tmp_path):
     review = keras.Input((), dtype="string", name="review")
     ids = keras.layers.TextVectorization(vocabulary=text_models.WORDS)(review)

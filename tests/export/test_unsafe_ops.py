@@ -171,8 +171,7 @@ class Acts(keras.layers.Layer):
 
 
 def acts(effect):
-    x = keras.Input((3,), name="x")
-    return keras.Model(x, Acts(effect)(x))
+    return models.of(Acts(effect), (3,))
 
 
 def test_a_layer_that_writes_a_file_is_not_exported(tmp_path):

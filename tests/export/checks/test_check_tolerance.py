@@ -8,6 +8,7 @@ from keras import ops
 from keras_norm.export import check
 from keras_norm.export.model import rounding
 from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
 from tests.export.checks.faulty_artifacts import DATA, failed, faulty, sequence_model
 
 
@@ -122,8 +123,7 @@ def test_an_atol_that_accepts_zeros_raises(model):
 
 
 def test_atol_needed_is_none_for_integers():
-    x = keras.Input((3,), dtype="int32", name="x")
-    model = keras.Model(x, keras.layers.Identity(name="y")(x))
+    model = models.of(keras.layers.Identity(name="y"), (3,), dtype="int32")
     wrong = faulty(model, lambda _, outputs: {"y": outputs["y"] + 3})
     report = check(model, [wrong], np.arange(24).reshape(8, 3))
     assert report.artifacts[0].atol_needed is None

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_norm.export import VersionReport, compare_versions
 from keras_norm.export.input_names import TensorSpec
+from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(50, 4, 3)).astype("float32")
 OLD = np.random.default_rng(1).random((50, 3)).astype("float32")
@@ -166,8 +167,7 @@ def test_paths_of_files_that_are_no_models_are_named(old, tmp_path):
 def test_files_and_models_are_versions(dense_files):
     """A version with one output may use another name for it."""
     first = keras.saving.load_model(dense_files / "model.keras")
-    inputs = keras.Input((3,), name="input")
-    second = keras.Model(inputs, keras.layers.Dense(2, name="output")(inputs))
+    second = models.of(keras.layers.Dense(2, name="output"), (3,), name="input")
     rows = X[:, 0]
     report = compare_versions(dense_files / "model.tflite", [second, first], rows)
     (_, (moved,)), (_, (same,)) = report.versions

@@ -114,13 +114,9 @@ def test_atol_needed_is_the_smallest_that_passes():
     assert one(np.array([1]), np.array([2])).atol_needed is None
 
 
-def test_the_worst_absolute_and_relative_differences_are_reported():
-    result = one(np.array([10.0, 1.0]), np.array([12.0, 1.5]))
+def test_the_worst_absolute_and_relative_differences_are_reported_without_those_from_zero():
+    result = one(np.array([10.0, 1.0, 0.0]), np.array([12.0, 1.5, 1.0]))
     assert (result.max_abs, result.max_rel) == (2.0, 0.5)
-
-
-def test_a_relative_difference_from_zero_is_left_out():
-    assert one(np.array([0.0, 2.0]), np.array([1.0, 3.0])).max_rel == 0.5
 
 
 def test_the_position_of_a_nan_is_reported():
@@ -264,15 +260,6 @@ def test_batches_of_any_size_give_the_measurement_of_all_data(outputs):
     )
     assert float(found.pop("squared")) == pytest.approx(float(whole.pop("squared")), nan_ok=True)
     assert json.dumps(found) == json.dumps(whole)
-
-
-def test_the_largest_difference_decides():
-    expected, actual = OUTPUTS["close"]
-    found = merge_measurements(*(measured(expected, actual, slice(k, k + 30)) for k in (0, 30)))
-    needed = (np.abs(actual - expected) - RTOL * np.abs(expected)).max()
-    assert judge(found, 1e-4).atol_needed == pytest.approx(needed)
-    assert judge(found, needed * 1.001)
-    assert not judge(found, needed * 0.999)
 
 
 def test_a_problem_in_any_batch_is_reported():

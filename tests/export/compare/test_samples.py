@@ -83,11 +83,6 @@ def test_the_first_samples_fill_up_a_static_batch():
     assert (len(first.rows), rows, last.rows) == (3, slice(3, 4), (3, 0, 1))
 
 
-def test_texts_become_bytes():
-    found = read_samples(spec((None,), "string"), ["é", "a b"])
-    assert found.arrays["x"].tolist() == ["é".encode(), b"a b"]
-
-
 def test_a_text_for_each_sample_fits_an_input_of_one_text():
     assert read_samples(spec((None, 1), "string"), ["a", "b"]).arrays["x"].shape == (2, 1)
 

@@ -25,8 +25,7 @@ def stateful():
 
 
 def of_text():
-    inputs = keras.Input((), name="words", dtype="string")
-    return keras.Model(inputs, keras.layers.StringLookup(vocabulary=["a"])(inputs))
+    return models.of(keras.layers.StringLookup(vocabulary=["a"]), (), name="words", dtype="string")
 
 
 @pytest.mark.parametrize(
@@ -67,8 +66,7 @@ def test_a_static_batch_from_the_first_call_is_warned_of(tmp_path):
 @pytest.mark.parametrize("batch", [None, 5])
 @pytest.mark.filterwarnings("error")
 def test_a_declared_batch_size_is_not_warned_of(batch):
-    inputs = keras.Input((None, 3), batch_size=batch)
-    functional = keras.Model(inputs, keras.layers.SimpleRNN(2)(inputs))
+    functional = models.of(keras.layers.SimpleRNN(2), batch_size=batch)
     warn_of_static_batch(functional)
     warn_of_static_batch(keras.Sequential([keras.Input((None, 3)), keras.layers.SimpleRNN(2)]))
 

@@ -68,8 +68,7 @@ def test_wrong_inputs_are_refused(in_keras, runners, kind, change, message):
 
 
 def test_inputs_on_which_keras_fails_raise_value_error():
-    inputs = keras.Input((None,), dtype="int32", name="ids")
-    model = keras.Model(inputs, keras.layers.Embedding(5, 2)(inputs))
+    model = models.of(keras.layers.Embedding(5, 2), (None,), name="ids", dtype="int32")
     with pytest.raises(ValueError, match=r"rejects the data: indices\[1,0\] = 7 is not in"):
         KerasRunner(model)({"ids": np.array([[1], [7]])})
 

@@ -8,14 +8,14 @@ import keras_norm
 from keras_norm.export import StreamingError
 from keras_norm.export.model.find_step import find_step, reads_single_timesteps
 from keras_norm.export.model.judge import judge_for_export
+from tests.export import models
 from tests.rnn import kinds
 
 TIME = 6
 
 
 def one_layer(layer, time=None):
-    inputs = keras.Input((time, 3), name="x")
-    model = keras.Model(inputs, layer(inputs))
+    model = models.of(layer, (time, 3))
     kinds.randomize(model)
     return model
 

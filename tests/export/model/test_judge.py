@@ -8,10 +8,14 @@ import pytest
 
 from keras_norm.export import VerificationError
 from keras_norm.export.compare.quantization_tolerance import PRECISIONS
-from keras_norm.export.compare.samples import read_samples
+from keras_norm.export.compare.samples import Case, read_samples
 from keras_norm.export.formats.verification import make_golden_cases
-from keras_norm.export.model.expected_outputs import expected_for_check, expected_for_export
-from keras_norm.export.model.judge import judge_for_export
+from keras_norm.export.model.expected_outputs import (
+    expected_for_check,
+    expected_for_export,
+    measure_expected,
+)
+from keras_norm.export.model.judge import Judge, judge_for_export
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
 from tests.export import models
@@ -100,6 +104,16 @@ def test_an_error_on_random_inputs_of_a_float16_file_names_samples(data, named):
     with pytest.raises(VerificationError) as raised:
         judge.verify(lambda x: {"y": np.full((len(x["x"]), 2), 9.0)}, "TFLite", "float16")
     assert str(raised.value).endswith("Give samples={input name: array}") == named
+
+
+def test_nan_of_the_model_is_expected_and_outputs_that_the_model_does_not_have_are_ignored():
+    model, expected = models.dense(), np.array([1.0, np.nan])
+    case = Case("batch 2", (0, 1), None, {"x": np.ones((2, 3))}, outputs={"y": expected})
+    judge = Judge(model, measure_expected(model, [case]), KerasRunner(model))
+    judge.verify(lambda _: {"y": expected, "more": np.zeros(2)}, "TFLite")
+    for wrong in ({}, {"y": expected[:1]}, {"y": expected[::-1]}):
+        with pytest.raises(VerificationError):
+            judge.verify(lambda _, wrong=wrong: wrong, "TFLite")
 
 
 @pytest.mark.parametrize("quantize", ["dynamic", "int8", "int16x8"])

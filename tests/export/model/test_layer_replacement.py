@@ -90,13 +90,6 @@ def test_a_portable_layer_has_equal_outputs_under_a_mask_without_the_loop_of_ker
         np.testing.assert_allclose(model(x), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_layers_of_nested_models_are_portable():
-    model = sequential(sequential(lstm()), keras.layers.SimpleRNN(4))
-    expected = model(draw(2, 5, 3))
-    _, function = graph_of(model)
-    np.testing.assert_allclose(function(draw(2, 5, 3)), expected, rtol=1e-5, atol=1e-6)
-
-
 class DoubledCall(keras.layers.LSTM):
     """Inherits `inner_loop`, and doubles its outputs in `call`."""
 
@@ -190,32 +183,6 @@ def test_a_model_that_cannot_be_rebuilt_is_exported(tmp_path):
 
 
 # Exports -----------------------------------------------------------------------------------------
-
-
-def padded(batch, time):
-    ids = np.random.default_rng(time).integers(1, 7, (batch, time)).astype("int32")
-    ids[:, time // 2 + 1 :] = 0
-    return {"ids": ids, "features": draw(batch, time, 2) * (ids > 0)[..., None]}
-
-
-def test_both_formats_run_any_batch_size_and_length(streamed, streamed_files):
-    keras_run = KerasRunner(streamed)
-    for file in streamed_files.values():
-        with open_runner(file) as run:
-            for batch, time in ((1, 11), (17, 1)):
-                models.assert_same(run(padded(batch, time)), keras_run(padded(batch, time)))
-
-
-def test_more_signatures_may_call_layers_of_the_model(tmp_path):
-    model = sequential(keras.layers.SimpleRNN(4, return_sequences=True), keras.layers.Dense(2))
-
-    def hidden(inputs):
-        return {"h": model.layers[0](inputs["x"])}
-
-    path = export_saved_model(model, tmp_path / "m", signatures={"hidden": hidden}, step=False)
-    x = draw(2, 5, 3)
-    with open_runner(path, signature_name="hidden") as run:
-        models.assert_same(run({"x": x}), {"h": np.array(model.layers[0](x))})
 
 
 def test_one_lookup_traces_an_embedding_as_one_operation():

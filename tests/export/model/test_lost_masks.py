@@ -3,6 +3,7 @@ import pytest
 
 import keras_norm
 from keras_norm.export.model.masks import LostMask, lost_masks
+from tests.export import models
 
 
 class Unmasked(keras.layers.Layer):
@@ -72,8 +73,7 @@ def test_attention_over_a_value_without_its_mask_is_named():
 
 def test_a_mask_that_is_lost_in_a_nested_model_is_found():
     inner = masked(Unmasked(name="lossy"), USERS[0]())
-    outer = keras.Input((None, 3))
-    assert lost_masks(keras.Model(outer, inner(outer))) == lost_masks(inner) != []
+    assert lost_masks(models.of(inner)) == lost_masks(inner) != []
 
 
 @pytest.mark.parametrize(

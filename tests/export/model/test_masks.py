@@ -5,6 +5,7 @@ import pytest
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.model.masks import mask_fills, masked_later, why_not_padded
 from keras_norm.export.signature import input_specs
+from tests.export import models
 
 
 def sequences(name="x"):
@@ -53,8 +54,7 @@ def masked():
 
 
 def embedded():
-    x = keras.Input((None,), dtype="int32", name="x")
-    return keras.Model(x, keras.layers.Embedding(5, 3, mask_zero=True)(x))
+    return models.of(keras.layers.Embedding(5, 3, mask_zero=True), (None,), dtype="int32")
 
 
 def nested():
@@ -103,8 +103,10 @@ def test_a_model_without_masks_has_no_fills(layer):
 
 
 def test_an_embedding_masks_its_input_only_with_mask_zero():
-    ids = keras.Input((None,), dtype="int32", name="ids")
-    assert mask_fills(keras.Model(ids, keras.layers.Embedding(5, 3)(ids))) == {}
+    assert (
+        mask_fills(models.of(keras.layers.Embedding(5, 3), (None,), name="ids", dtype="int32"))
+        == {}
+    )
 
 
 def test_an_input_that_is_masked_after_other_layers_is_reported_with_the_masking_layer():

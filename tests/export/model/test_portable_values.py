@@ -102,8 +102,7 @@ class Unregistered(keras.layers.Layer):
 
 
 def of_layer(cls, *arguments):
-    inputs = keras.Input((3,), name="x")
-    return keras.Model(inputs, cls(*arguments)(inputs))
+    return models.of(cls(*arguments), (3,))
 
 
 @pytest.mark.parametrize("cls", [own_layers.Doubled, Unregistered])
@@ -138,8 +137,7 @@ def test_a_loss_inside_a_function_is_not_needed(values, monkeypatch):
 
 
 def test_a_registered_activation_of_a_module_is_imported(transfer):
-    inputs = keras.Input((3,), name="x")
-    model = keras.Model(inputs, keras.layers.Dense(1, activation=own_layers.cubed)(inputs))
+    model = models.of(keras.layers.Dense(1, activation=own_layers.cubed), (3,))
     assert transfer(model).layers[-1].activation is own_layers.cubed
 
 

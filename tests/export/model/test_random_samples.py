@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export.model.random_samples import UNKNOWN, WORDS, draw_texts
-from tests.export import text_models
+from tests.export import models, text_models
 
 
 def draw(model, name, shape=(4,), words=7, known=False):
@@ -47,12 +47,10 @@ def test_words_are_separated_as_the_layer_splits_them(split, separator):
     ids=["StringLookup", "split=None"],
 )
 def test_a_layer_that_does_not_split_texts_gets_one_token_for_each_text(layer):
-    inputs = keras.Input((), dtype="string", name="x")
-    texts = draw(keras.Model(inputs, layer()(inputs)), "x", shape=(2,), known=True)
+    texts = draw(models.of(layer(), (), dtype="string"), "x", shape=(2,), known=True)
     assert {*texts} == {"new york", "paris"}
 
 
 def test_a_model_without_a_vocabulary_gets_words():
-    inputs = keras.Input((), dtype="string", name="x")
-    texts = draw(keras.Model(inputs, keras.layers.Hashing(5)(inputs)), "x", known=True)
+    texts = draw(models.of(keras.layers.Hashing(5), (), dtype="string"), "x", known=True)
     assert {*texts} <= {*WORDS}

@@ -7,15 +7,12 @@ import tensorflow as tf
 
 import keras_norm
 from keras_norm.export.model.tolerance_factors import layer_depth, model_precision, timestep_counter
-
-
-def stack(*layers):
-    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+from tests.export import models
 
 
 def test_layers_without_weights_add_no_depth():
     dense, norm = keras.layers.Dense(4), keras_norm.LayerNormalization()
-    assert layer_depth(stack(dense, keras.layers.Dropout(0.5), norm)) == 2
+    assert layer_depth(models.stack(dense, keras.layers.Dropout(0.5), norm)) == 2
 
 
 def test_the_depth_of_branches_is_that_of_the_longest_path():
@@ -26,8 +23,8 @@ def test_the_depth_of_branches_is_that_of_the_longest_path():
 
 
 def test_the_layers_of_a_nested_model_count():
-    inner = stack(keras.layers.Dense(3), keras.layers.Dense(3))
-    assert layer_depth(stack(inner, keras.layers.Dense(2))) == 3
+    inner = models.stack(keras.layers.Dense(3), keras.layers.Dense(3))
+    assert layer_depth(models.stack(inner, keras.layers.Dense(2))) == 3
 
 
 def test_a_model_deeper_than_the_recursion_limit_has_a_depth():
@@ -47,13 +44,16 @@ def inputs_of(**lengths):
     ("layer", "timesteps"),
     [
         (keras.layers.Bidirectional(keras.layers.SimpleRNN(2)), 9),
-        (stack(keras_norm.LayerNormGRU(2)), 9),
+        (models.stack(keras_norm.LayerNormGRU(2)), 9),
         (keras.layers.Dense(2), 1),
     ],
     ids=["in a wrapper", "in a model", "none"],
 )
 def test_timesteps_count_only_with_a_recurrent_layer(layer, timesteps):
-    assert max(map(timestep_counter(stack(layer)), [inputs_of(x=4), inputs_of(x=9)])) == timesteps
+    assert (
+        max(map(timestep_counter(models.stack(layer)), [inputs_of(x=4), inputs_of(x=9)]))
+        == timesteps
+    )
 
 
 def test_features_are_not_counted_as_timesteps():
@@ -119,7 +119,10 @@ COUNTED = {
     "pooling": ([keras.layers.MaxPooling1D(8), keras.layers.Bidirectional(LSTM)], 3_072),
     "upsampling": ([keras.layers.UpSampling1D(2), LSTM], 49_152),
     "padding": ([keras.layers.ZeroPadding1D(10), LSTM], 24_596),
-    "nested": ([keras.layers.Conv1D(3, 4, strides=4), stack(keras_norm.LayerNormLSTM(2))], 6_144),
+    "nested": (
+        [keras.layers.Conv1D(3, 4, strides=4), models.stack(keras_norm.LayerNormLSTM(2))],
+        6_144,
+    ),
     "two recurrences": ([LSTM, keras.layers.MaxPooling1D(2), keras.layers.GRU(2)], 24_576),
     "custom layer": ([Encoder()], 6_143),
     "time distributed": ([keras.layers.TimeDistributed(keras.layers.Dense(2)), LSTM], 24_576),
@@ -129,18 +132,18 @@ COUNTED = {
 
 @pytest.mark.parametrize(("layers", "timesteps"), COUNTED.values(), ids=COUNTED)
 def test_timesteps_are_counted_at_the_recurrent_layer(layers, timesteps):
-    model = stack(*(layer.__class__.from_config(layer.get_config()) for layer in layers))
+    model = models.stack(*(layer.__class__.from_config(layer.get_config()) for layer in layers))
     assert timestep_counter(model)(inputs_of(x=24_576)) == timesteps
 
 
 def test_a_length_that_the_model_cannot_run_counts_in_full():
-    model = stack(keras.layers.Conv1D(4, 512), keras.layers.SimpleRNN(2))
+    model = models.stack(keras.layers.Conv1D(4, 512), keras.layers.SimpleRNN(2))
     assert timestep_counter(model)(inputs_of(x=100)) == 100
 
 
 def test_counting_timesteps_does_not_change_the_layers():
     layer = keras.layers.SimpleRNN(2)
-    model = stack(layer)
+    model = models.stack(layer)
     layer.call = own = layer.call  # as a user may assign one
     x = np.random.default_rng(0).normal(size=(2, 5, 3)).astype("float32")
     before = model(x)
@@ -178,8 +181,7 @@ def float64():
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("received", ["float32", "float64"])
 def test_a_layer_without_autocast_computes_in_the_dtype_of_its_input(received):
-    inputs = keras.Input((3,), dtype=received)
-    model = keras.Model(inputs, keras.layers.LayerNormalization()(inputs))
+    model = models.of(keras.layers.LayerNormalization(), (3,), dtype=received)
     x = np.random.default_rng(0).normal(size=(4, 3)).astype(received)
     y = np.array(model(x))
     wide = x.astype("float64")

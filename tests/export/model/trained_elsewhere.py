@@ -17,7 +17,7 @@ def trained_on_jax(model: keras.Model, elsewhere: keras.Model | None = None) -> 
 def with_other_layer(factor: float) -> keras.Model:
     """A model whose second layer, "factor", multiplies by `factor`; equal weights in all models."""
     inputs = keras.Input((None, 3), name="x")
-    x = keras.layers.LSTM(4, return_sequences=True, name="lstm")(inputs)
+    x = keras.layers.SimpleRNN(4, return_sequences=True, name="rnn")(inputs)
     x = keras.layers.Rescaling(factor, name="factor")(x)
     model = keras.Model(inputs, keras.layers.Dense(2, name="y")(x))
     rng = np.random.default_rng(0)

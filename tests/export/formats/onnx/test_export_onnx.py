@@ -137,12 +137,3 @@ def test_a_constant_of_a_layer_is_not_an_input_and_golden_cases_false_writes_non
         assert list(run.inputs) == ["x"]
         data = {"x": np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")}
         models.assert_same(run(data), KerasRunner(model)(data))
-
-
-def test_the_file_runs_on_the_lengths_of_the_samples(tmp_path):
-    audio = keras.Input((None, 1), name="audio")
-    frames = keras.layers.Conv1D(4, 512, strides=256)(audio)
-    model = keras.Model(audio, keras.layers.SimpleRNN(3)(frames))
-    samples = np.random.default_rng(0).normal(size=(2, 2048, 1)).astype("float32")
-    with ONNXRunner(export_onnx(model, tmp_path / "m.onnx", samples=samples)) as run:
-        models.assert_same(run({"audio": samples}), KerasRunner(model)({"audio": samples}))

@@ -35,8 +35,7 @@ def test_a_masked_stacked_bidirectional_model_at_several_shapes(tmp_path):
 
 
 def test_a_tflite_file_without_nested_loops_runs(tmp_path):
-    x = keras.Input((None, 3), name="x")
-    last = keras.Model(x, keras_norm.LayerNormSimpleRNN(4)(x))  # one loop, as no sequence comes out
+    last = models.of(keras_norm.LayerNormSimpleRNN(4))  # one loop, as no sequence comes out
     with OpenVINORunner(export_tflite(last, tmp_path / "last.tflite", step=False)) as run:
         assert_equals_keras(run, last, {"x": np.random.default_rng(0).normal(size=(2, 5, 3))})
 
@@ -72,8 +71,9 @@ def test_pooling_and_a_norm_after_it_in_any_batch(tmp_path):
 
 def test_a_norm_in_float64_in_any_batch(tmp_path):
     # Of float64, OpenVINO joins the sum and the division of a mean as well.
-    x = keras.Input((None, 4), dtype="float64", name="x")
-    model = keras.Model(x, keras_norm.RMSNormalization(dtype="float64", name="y")(x))
+    model = models.of(
+        keras_norm.RMSNormalization(dtype="float64", name="y"), (None, 4), dtype="float64"
+    )
     data = {"x": np.random.default_rng(0).normal(size=(8, 1, 4))}
     with OpenVINORunner(export_saved_model(model, tmp_path / "model")) as run:
         assert_equals_keras(run, model, data)

@@ -32,16 +32,15 @@ def model():
 
 @pytest.fixture(scope="module")
 def exported(model, tmp_path_factory):
+    """Export with a step, warmup requests, and a signature that calls layers of the model."""
+
+    def add_up(inputs):
+        y = model.get_layer("y")(model.get_layer("hidden")(inputs["x"]))
+        return {"sum": keras.ops.sum(y, axis=1)}
+
     path = tmp_path_factory.mktemp("warm") / "served"
-    return export_saved_model(
-        model,
-        path,
-        version=1,
-        step=True,
-        signatures={"sum": lambda inputs: {"sum": keras.ops.sum(model(inputs["x"])[1], axis=1)}},
-        samples=data(40),
-        warmup=True,
-    )
+    options = {"step": True, "samples": data(40), "warmup": True}
+    return export_saved_model(model, path, version=1, signatures={"sum": add_up}, **options)
 
 
 @pytest.fixture(scope="module")

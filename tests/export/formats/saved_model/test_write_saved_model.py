@@ -109,8 +109,7 @@ def fails(inputs):
     ],
 )
 def test_wrong_signatures_are_refused(signatures, message, tmp_path):
-    inputs = keras.Input((3,), name="x")
-    model = keras.Model(inputs, keras.layers.Dense(2)(inputs))
+    model = models.of(keras.layers.Dense(2), (3,))
     with pytest.raises(ValueError, match=message):
         export_saved_model(model, tmp_path / "out", signatures=signatures)
     assert not list(tmp_path.iterdir())
@@ -128,8 +127,7 @@ class Counter(keras.layers.Layer):
 
 
 def test_outputs_that_change_from_call_to_call_are_warned_of(tmp_path, caplog):
-    inputs = keras.Input((3,), name="x")
-    export_saved_model(keras.Model(inputs, Counter()(inputs)), tmp_path / "out")
+    export_saved_model(models.of(Counter(), (3,)), tmp_path / "out")
     assert "returns other outputs at a second call" in caplog.text
     assert "or changes a variable" in caplog.text
 
@@ -179,8 +177,7 @@ class Looked(keras.layers.Layer):
 
 @pytest.mark.parametrize("held", ["list", "dict", "module"])
 def test_a_table_in_a_list_a_dict_or_a_module_is_saved(held, tmp_path):
-    inputs = keras.Input((), dtype="int64", name="x")
-    model = keras.Model(inputs, Looked(held, name="y")(inputs))
+    model = models.of(Looked(held, name="y"), (), dtype="int64")
     path = export_saved_model(model, tmp_path / "model")
     served = tf.saved_model.load(str(path)).signatures["serving_default"]
     assert served(x=tf.constant([1, 0, 5], tf.int64))["y"].numpy().tolist() == [11, 10, -1]

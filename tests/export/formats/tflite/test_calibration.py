@@ -26,8 +26,7 @@ def test_scales_are_measured_on_inputs_and_states_of_running_streams(reader, dat
 @pytest.mark.parametrize("layer", [keras_norm.LayerNormLSTM, keras_norm.LayerNormGRU])
 def test_calibration_of_8_bits_has_first_timesteps_without_a_hidden_state_of_zeros(layer):
     """Calibration keeps cell states of 0: after the first timestep the cell state is small."""
-    inputs = keras.Input((None, 3), name="x")
-    step = Step(keras.Model(inputs, layer(4, name="rnn")(inputs)))
+    step = Step(models.of(layer(4, name="rnn")))
     x = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
     x[0, 3] = 0.0  # this timestep is omitted
     samples = read_representative(step.model, "int8", x)

@@ -37,8 +37,7 @@ def clipped_integers(x):
 
 
 def in_float64():
-    inputs = keras.Input((None, 3), dtype="float64")
-    return keras.Model(inputs, keras_norm.LayerNormSimpleRNN(2, dtype="float64")(inputs))
+    return models.of(keras_norm.LayerNormSimpleRNN(2, dtype="float64"), dtype="float64")
 
 
 def quantized_by_keras():

@@ -108,21 +108,13 @@ def test_a_layer_without_return_sequences_writes_no_sequence(subgraphs):
     assert sum(ops.count("WHILE") for ops in graphs) == 1
 
 
-@pytest.fixture(scope="module")
-def wide():
+def test_a_file_of_dynamic_weights_is_small_and_has_a_small_error(tmp_path, converter):
     inputs = keras.Input((None, 40), name="x")
     hidden = keras.layers.Dense(64, activation="tanh")(inputs)
-    return keras.Model(inputs, keras.layers.Dense(40, name="y")(hidden))
-
-
-@pytest.mark.parametrize(("quantize", "share"), [("float16", 0.65), ("dynamic", 0.5)])
-def test_quantized_files_are_smaller_and_have_small_errors(
-    tmp_path, converter, wide, quantize, share
-):
-    path, plain = tmp_path / "small.tflite", tmp_path / "plain.tflite"
-    convert_model(wide, path, converter, quantize=quantize)
-    convert_model(wide, plain, converter, quantize=None)
-    assert path.stat().st_size < share * plain.stat().st_size
+    wide = keras.Model(inputs, keras.layers.Dense(40, name="y")(hidden))
+    path = tmp_path / "m.tflite"
+    convert_model(wide, path, converter, quantize="dynamic")
+    assert path.stat().st_size < 3 * wide.count_params()  # of 4 bytes each in float32
     data = {"x": np.random.default_rng(0).normal(size=(2, 3, 40))}
     with TFLiteRunner(path) as run:
         models.assert_same(run(data), KerasRunner(wide)(data), atol=0.05)
@@ -142,12 +134,6 @@ def test_a_path_that_tensorflow_reads_as_a_pattern_is_written(tmp_path):
     assert export_tflite(models.dense(), tmp_path / "run[1]" / "m.tflite").is_file()
 
 
-def test_a_layer_that_needs_more_timesteps_than_the_shortest_test_input_is_exported(tmp_path):
-    inputs = keras.Input((None, 3), name="x")
-    model = keras.Model(inputs, keras.layers.Conv1D(2, 20)(inputs))
-    assert export_tflite(model, tmp_path / "model.tflite").is_file()
-
-
 def test_a_file_that_fails_at_a_second_shape_is_not_written(tmp_path):
     # TFLite's RFFT takes powers of two only: it converts, and fails when it runs.
     model = models.with_function(lambda x: tf.abs(tf.signal.rfft(x)))
@@ -157,8 +143,7 @@ def test_a_file_that_fails_at_a_second_shape_is_not_written(tmp_path):
 
 
 def of_timesteps():
-    inputs = keras.Input((None, 3))
-    return keras.Model(inputs, keras_norm.BatchNormLSTM(2, max_timesteps=4)(inputs))
+    return models.of(keras_norm.BatchNormLSTM(2, max_timesteps=4))
 
 
 @pytest.mark.parametrize(

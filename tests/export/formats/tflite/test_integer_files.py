@@ -59,8 +59,7 @@ def test_operations_without_16_bit_kernels_compute_in_float32_and_are_logged(tmp
     def odd(x):
         return tf.where(x > 0.2, tf.nn.elu(x), tf.sqrt(tf.abs(x) + 0.1)) - x
 
-    inputs = keras.Input((3,), name="x")
-    model = keras.Model(inputs, keras.layers.Lambda(odd, name="odd")(inputs))
+    model = models.of(keras.layers.Lambda(odd, name="odd"), (3,))
     x = np.random.default_rng(0).normal(size=(60, 3)).astype("float32")
     with caplog.at_level("INFO", "keras_norm.export"):
         path = export_tflite(model, tmp_path / "m.tflite", quantize="int16x8", samples=x)

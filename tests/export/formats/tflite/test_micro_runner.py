@@ -19,13 +19,6 @@ def micro(step_only):
         yield run
 
 
-def test_a_timestep_equals_keras(step_only, micro):
-    step = Step(step_only[0])
-    x = np.random.default_rng(0).normal(size=(1, 3)).astype("float32")
-    arguments = {"x": x} | step.initial_states(1)
-    models.assert_same(micro(arguments), step.joined(arguments))
-
-
 def test_streams_run_one_after_another_in_the_worker(step_only, micro):
     model, _ = step_only
     x = np.random.default_rng(1).normal(size=(2, 50, 3)).astype("float32")

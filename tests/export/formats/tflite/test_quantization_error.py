@@ -13,6 +13,7 @@ from keras_norm.export.formats.tflite.calibration import read_representative
 from keras_norm.export.formats.tflite.tflite_graph import read_graph
 from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
 from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
 
 
 def accuracy(probabilities, labels):
@@ -164,8 +165,7 @@ def test_a_file_that_is_larger_or_slower_than_dynamic_logs_a_warning(
 def test_a_dynamic_or_long_loop_in_8_bits_is_refused_with_the_layer_and_advice(
     tmp_path, layer, time
 ):
-    inputs = keras.Input((time, 3), name="x")
-    model = keras.Model(inputs, layer(4, name="looped")(inputs))
+    model = models.of(layer(4, name="looped"), (time, 3))
     samples = np.ones((4, time or 5, 3))
     with pytest.raises(ValueError, match=r'loop of layer "looped" \(\w+\)\. .* of at most 128, '):
         export_tflite(model, tmp_path / "m.tflite", quantize="int8", samples=samples)

@@ -107,18 +107,6 @@ def test_layers_match_the_equations(kind, norm, mask):
         kinds.assert_follows_oracle(layer, mask)
 
 
-@pytest.mark.parametrize("return_sequences", [True, False])
-def test_layers_take_any_batch_size_and_length(return_sequences):
-    layer = build(LSTM, LayerNormalization(), return_sequences=return_sequences)
-    dynamic = tf.TensorSpec((None, None, FEATURES), "float64")
-    with portable_layers(layer, TFLITE_FUNCTIONS):
-        graph = tf.function(layer, input_signature=[dynamic], autograph=False)
-        graph.get_concrete_function()
-    for batch, time in [(2, 70), (1, 1), (3, 33)]:
-        x = kinds.inputs(batch, time)
-        kinds.assert_close(graph(x), layer(x))
-
-
 def test_layers_update_moving_statistics():
     layer, other = (build(LSTM, kinds.BATCH_NORMS["timestep"]) for _ in range(2))
     expected = other(kinds.inputs(), training=True)
