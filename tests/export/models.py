@@ -35,8 +35,8 @@ def of(
     return keras.Model(inputs, layer(inputs))
 
 
-def stack(*layers: keras.layers.Layer) -> keras.Model:
-    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+def stack(*layers: keras.layers.Layer, shape: tuple[int | None, ...] = (None, 3)) -> keras.Model:
+    return keras.Sequential([keras.Input(shape, name="x"), *layers])
 
 
 def dense(**arguments: Any) -> keras.Model:

@@ -9,6 +9,7 @@ import keras
 import pytest
 
 from keras_norm.export import export_saved_model, export_tflite
+from tests.export import models
 
 NOBODY = 65534
 EXPORTS = {"saved_model": export_saved_model, "model.tflite": export_tflite}
@@ -17,8 +18,7 @@ EXPORTS = {"saved_model": export_saved_model, "model.tflite": export_tflite}
 @pytest.fixture(scope="module")
 def model():
     """Build a model of 120 kB, which does not fit on a disk of 64 kB."""
-    inputs = keras.Input((3,), name="x")
-    return keras.Model(inputs, keras.layers.Dense(2, name="y")(keras.layers.Dense(5000)(inputs)))
+    return models.stack(keras.layers.Dense(5000), keras.layers.Dense(2, name="y"), shape=(3,))
 
 
 @pytest.fixture

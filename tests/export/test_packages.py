@@ -30,11 +30,6 @@ def test_an_extra_is_installed_if_all_its_modules_are(table):
     assert not packages.is_installed("half")
 
 
-def test_installed_modules_raise_nothing(table):
-    packages.require("whole")
-    packages.require("whole", "tomllib")
-
-
 def test_missing_modules_are_named_with_the_install_command(table):
     with pytest.raises(ImportError) as refusal:
         packages.require("half", "nor_this")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from keras_norm_cli import main
+from tests.export import models
 
 
 class Exploit:
@@ -30,7 +31,7 @@ class Exploit:
 def entries(tmp_path_factory):
     """Return the entries of a valid .keras file by name."""
     path = tmp_path_factory.mktemp("good") / "model.keras"
-    keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2, name="y")]).save(path)
+    models.stack(keras.layers.Dense(2, name="y"), shape=(3,)).save(path)
     with zipfile.ZipFile(path) as saved:
         return {name: saved.read(name) for name in saved.namelist()}
 

@@ -4,26 +4,15 @@ import keras
 import numpy as np
 
 from keras_norm.export.model.keras_runner import KerasRunner
+from tests.export import models
 
 DATA = np.random.default_rng(0).normal(size=(9, 6, 3)).astype("float32")
-
-
-@keras.saving.register_keras_serializable(package="tests")
-class Counts(keras.layers.Layer):
-    """Adds one to a weight in every call, also at inference."""
-
-    def build(self, input_shape):
-        self.calls = self.add_weight(name="calls", initializer="zeros", trainable=False)
-
-    def call(self, x):
-        self.calls.assign_add(1.0)
-        return x
 
 
 def sequence_model(*layers):
     keras.utils.set_random_seed(0)
     dense = keras.layers.Dense(2, name="y")
-    return keras.Sequential([keras.Input((None, 3), name="x"), *layers, dense])
+    return models.stack(*layers, dense)
 
 
 def faulty(model, fault):

@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_norm.export.checks.train_inference_gap import GapMeter
+from tests.export import models
 
 RNG = np.random.default_rng(0)
 DATA = {"x": (3.0 + 2.0 * RNG.normal(size=(16, 5, 3))).astype("float32")}
@@ -19,7 +20,7 @@ def measure_gap(model, *batches, max_gap=None, labels=None):
 
 def model_of(*layers):
     keras.utils.set_random_seed(0)
-    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+    return models.stack(*layers)
 
 
 def set_statistics(layer, mean, variance):

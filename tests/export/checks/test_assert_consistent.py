@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 from keras_norm.export import assert_consistent
+from tests.export import models
 
 DATA = np.random.default_rng(0).normal(size=(8, 5, 3)).astype("float32")
 
@@ -10,9 +11,7 @@ DATA = np.random.default_rng(0).normal(size=(8, 5, 3)).astype("float32")
 @pytest.fixture(scope="module")
 def model():
     layers = keras.layers.GlobalAveragePooling1D(), keras.layers.BatchNormalization(name="bn")
-    return keras.Sequential(
-        [keras.Input((None, 3), name="x"), *layers, keras.layers.Dense(2, name="y")]
-    )
+    return models.stack(*layers, keras.layers.Dense(2, name="y"))
 
 
 def test_assert_consistent_returns_the_report_of_correct_exports(model):

@@ -8,7 +8,8 @@ from keras_norm.export.compare.input_cases import masked_cases
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
-from tests.export.checks.faulty_artifacts import DATA, Counts, failed, faulty, sequence_model
+from tests.export.checks.faulty_artifacts import DATA, failed, faulty, sequence_model
+from tests.export.own_layers import Counter
 
 pytestmark = pytest.mark.usefixtures("unmeasured_rounding")
 
@@ -19,19 +20,6 @@ def test_an_equal_artifact_passes_and_all_samples_are_compared(model):
     assert report.failures == ()
     (output,) = report.artifacts[0].outputs
     assert {"batch 7, length 6", "batch 2, length 9", "all 9 samples"} <= set(output.cases)
-
-
-def test_the_report_names_the_sample_of_a_wrong_value(model):
-    def fault(inputs, outputs):
-        outputs["y"] = outputs["y"] + 0.5 * (inputs["x"][..., :1] == DATA[8, 5, 0])
-        return outputs
-
-    report = check(model, [faulty(model, fault)], DATA, lengths=[6])
-    (output,) = report.artifacts[0].outputs
-    worst = output.comparisons[output.worst_case]
-    assert failed(report) == {("faulty_run", "values")}
-    assert worst.where[:2] == (("sample", 8), ("timestep", 5))
-    assert worst.atol_needed == pytest.approx(0.5, rel=1e-3)
 
 
 @pytest.mark.parametrize("rows", [1, 3])
@@ -63,7 +51,7 @@ def test_an_output_that_is_equal_for_all_samples_gives_a_note(kind):
 
 
 def test_check_restores_the_variables_of_the_model():
-    counting = sequence_model(Counts())
+    counting = sequence_model(Counter())
     check(counting, [KerasRunner(sequence_model())], DATA)
     assert counting.weights[0].numpy() == 0.0
 
@@ -117,15 +105,6 @@ def test_labels_give_the_metric_of_every_artifact_and_of_both_modes():
     assert [m.value for r in (report.keras, *report.artifacts) for m in r.metrics] == [1, 1, 0]
     (gap,) = report.gap.metrics
     assert (gap.name, gap.inference) == ("accuracy", 1.0)
-
-
-def test_a_model_with_a_static_batch_is_checked():
-    model = keras.Sequential([keras.Input((None, 3), batch_size=4), keras.layers.Dense(2)])
-    report = check(model, [KerasRunner(model)], DATA)
-    assert report
-    (output,) = report.artifacts[0].outputs
-    assert {case.split(",")[0] for case in output.cases} == {"batch 4", "all 9 samples"}
-    assert report.gap.verdict == "ok"
 
 
 def test_rows_that_fill_a_static_batch_are_excluded_from_metrics():

@@ -84,8 +84,7 @@ def test_atol_needed_is_the_smallest_atol_that_passes(model):
 
 
 def test_a_difference_by_rounding_is_reported_as_rounding():
-    x = keras.Input((None, 3), name="x")
-    model = keras.Model(x, keras.layers.Dense(2, name="y")(keras.layers.Rescaling(1e4)(x)))
+    model = models.stack(keras.layers.Rescaling(1e4), keras.layers.Dense(2, name="y"))
 
     def fault(_, outputs):
         return {"y": np.nextafter(outputs["y"], np.float32(np.inf))}

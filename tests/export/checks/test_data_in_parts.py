@@ -13,6 +13,7 @@ from keras_norm.export.checks.subject import Subject, run_all_data
 from keras_norm.export.checks.train_inference_gap import GapMeter
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.signature import input_specs
+from tests.export import models
 
 X = np.random.default_rng(0).normal(size=(90, 6, 3)).astype("float32")
 Y = (X.sum(axis=(1, 2)) > 0).astype("int64")
@@ -100,7 +101,7 @@ def test_a_wrong_sample_is_named_by_its_index_in_the_data_or_in_its_file(model, 
 
 def test_batches_of_several_lengths_are_checked_and_the_tolerance_follows_the_longest():
     rnn = keras.layers.SimpleRNN(2)
-    model = keras.Sequential([keras.Input((None, 3), name="x"), rnn])
+    model = models.stack(rnn)
 
     def batches():
         yield from (X[:30], X[30:60, :2], np.repeat(X[60:], 50, axis=1))

@@ -9,6 +9,7 @@ from tests.export.checks.gaps import (
     measure_gap,
     model_of,
 )
+from tests.export.own_layers import Unconfigured
 
 
 class FixedDropout(keras.layers.Layer):
@@ -54,20 +55,6 @@ def test_the_model_and_its_seeds_do_not_change():
     measure_gap(model, DATA)
     for old, variable in zip(before, model.variables, strict=True):
         np.testing.assert_array_equal(old, ops.convert_to_numpy(variable))
-
-
-class Unconfigured(keras.layers.Layer):
-    """A layer that cannot be rebuilt from its config."""
-
-    def __init__(self, table):
-        super().__init__()
-        self.table = table
-
-    def get_config(self):
-        raise NotImplementedError("this layer has no config")
-
-    def call(self, x):
-        return x
 
 
 def test_a_model_that_cannot_be_rebuilt_is_not_measured_and_does_not_pass_max_gap():

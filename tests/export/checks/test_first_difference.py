@@ -9,6 +9,7 @@ from keras_norm.export import export_saved_model, export_tflite
 from keras_norm.export.checks.first_difference import find_first_difference
 from keras_norm.export.errors import ConversionError
 from keras_norm.export.formats.format_registry import FORMATS
+from tests.export import models
 
 DATA = {"x": np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")}
 SHARE = 1e-5
@@ -23,7 +24,7 @@ def flat():
         keras.layers.GlobalAveragePooling1D(name="pool"),
         keras.layers.Dense(2, name="y"),
     )
-    return keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+    return models.stack(*layers)
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def dense():
     """A model with layers that are large enough for the converter to quantize."""
     keras.utils.set_random_seed(0)
     layers = (keras.layers.Dense(64, "relu", name="h"), keras.layers.Dense(64, name="y"))
-    return keras.Sequential([keras.Input((64,), name="x"), *layers])
+    return models.stack(*layers, shape=(64,))
 
 
 @pytest.mark.parametrize(

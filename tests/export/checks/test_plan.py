@@ -11,6 +11,7 @@ from keras_norm.export.compare.quantization_tolerance import spreads
 from keras_norm.export.compare.samples import read_samples
 from keras_norm.export.compare.tolerance import TOLERANCES
 from keras_norm.export.signature import input_specs
+from tests.export import models
 
 DATA = np.random.default_rng(0).normal(size=(40, 6, 3)).astype("float32")
 
@@ -18,7 +19,7 @@ DATA = np.random.default_rng(0).normal(size=(40, 6, 3)).astype("float32")
 def plan_of(*layers, **options):
     keras.utils.set_random_seed(0)
     y = keras.layers.Dense(2, name="y")
-    model = keras.Sequential([keras.Input((None, 3), name="x"), *layers, y])
+    model = models.stack(*layers, y)
     return model, Plan(model, read_samples(input_specs(model), DATA), **options)
 
 
@@ -105,7 +106,7 @@ class Convolved(keras.layers.Conv1D):
     ids=["nothing", "NaN", "maximum of nothing", "shorter than a kernel", "another shape"],
 )
 def test_lengths_without_usable_outputs_are_left_out_with_a_note(layers, why):
-    model = keras.Sequential([keras.Input((None, 3), name="x"), *layers])
+    model = models.stack(*layers)
     expected = Plan(model, read_samples(input_specs(model), DATA)).expected
     assert {case.length for case in expected.cases} == {3, 6, 9}
     assert expected.notes[0].startswith("batch 1, length 1 was left out: ")

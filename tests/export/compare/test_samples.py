@@ -25,11 +25,6 @@ def test_one_array_takes_the_name_and_the_dtype_of_the_only_input():
     assert (name, array.dtype, len(array)) == ("x", "float32", 1)
 
 
-def test_data_may_have_the_names_of_the_keras_model():
-    data = np.zeros((4, 2, 3), "float32")
-    assert list(read_samples(spec(name="Text_in"), {"Text in": data}).arrays) == ["Text_in"]
-
-
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -16,6 +16,7 @@ from keras_norm.export.formats import format_registry
 from keras_norm_cli import file_formats
 from keras_norm_cli.commands import EXPORT_OPTIONS
 from keras_norm_verify import RUNTIMES
+from tests.export import models
 
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "design" / "formats.md"
 X = np.random.default_rng(0).normal(size=(40, 3)).astype("float32")
@@ -27,7 +28,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("linear")
     module = re.search(r"```python\n(.*?)```", PAGE.read_text(), re.S)[1]
     (folder / "linear_format.py").write_text(module)
-    model = keras.Sequential([keras.Input((3,), name="x"), keras.layers.Dense(2, name="y")])
+    model = models.stack(keras.layers.Dense(2, name="y"), shape=(3,))
     model.save(folder / "model.keras")
     np.savez(folder / "x.npz", x=X)
     with pytest.MonkeyPatch.context() as patch:

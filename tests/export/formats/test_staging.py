@@ -176,14 +176,6 @@ def test_a_folder_at_the_path_of_the_second_file_is_refused_before_the_block(pai
         stage(target, beside=other, overwrite=True, during=pytest.fail)
 
 
-def test_an_old_second_file_is_deleted(pair):
-    target, other = pair
-    stage(target, beside=other)
-    with staged(target, overwrite=True, beside=other.name) as path:
-        path.write_text("2")
-    assert (read(target), other.exists()) == ("2", False)
-
-
 @pytest.mark.parametrize(
     ("moved", "left"), [("model", ("1", "1")), ("model.golden", ("new", None))]
 )

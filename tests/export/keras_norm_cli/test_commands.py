@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import keras_norm
+from tests.export import models
 from tests.export.keras_norm_cli.arguments import CHECK, refused, replace_in_config
 
 
@@ -117,7 +118,7 @@ def test_markup_and_escapes_in_names_are_printed_as_text(run, tmp_path):
 
 def test_recalibrate_writes_a_model_with_the_statistics_of_the_data(run, folder, tmp_path):
     rnn = keras_norm.BatchNormSimpleRNN(4, max_timesteps=5, name="rnn")
-    keras.Sequential([keras.Input((None, 3), name="x"), rnn]).save(tmp_path / "old.keras")
+    models.stack(rnn).save(tmp_path / "old.keras")
     new = tmp_path / "new.keras"
     arguments = ("recalibrate", tmp_path / "old.keras", "--data", "{}/data.npz", "--to", new)
     status, out, err = run(*arguments)

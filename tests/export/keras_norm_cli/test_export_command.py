@@ -8,20 +8,15 @@ import pytest
 
 from keras_norm.export import ConversionError
 from keras_norm.export.formats.format_registry import FORMATS
+from tests.export import models
 from tests.export.keras_norm_cli.arguments import BOTH, refused
 
 
 def test_a_recurrent_model_is_exported_with_its_step(run, tmp_path):
-    keras.Sequential([keras.Input((None, 3), name="x"), keras.layers.SimpleRNN(2)]).save(
-        tmp_path / "rnn.keras"
-    )
+    models.stack(keras.layers.SimpleRNN(2)).save(tmp_path / "rnn.keras")
     status, out, _ = run("export", tmp_path / "rnn.keras", "--to", tmp_path, *BOTH)
     assert status == 0
     assert out.count("serving_default, step") == out.count("kB") == 2
-
-
-def in_float16():
-    return keras.Input((3,), name="x"), keras.layers.Dense(2, dtype="mixed_float16")
 
 
 def stateful():
@@ -36,7 +31,6 @@ def determinant():
 @pytest.mark.parametrize(
     ("build", "message", "removed"),
     [
-        (in_float16, "computes in float16", True),
         (determinant, "TFLite has no builtin operation for MatrixDeterminant", True),
         (stateful, "is stateful", False),
     ],

@@ -23,22 +23,12 @@ def test_an_unregistered_layer_is_named(run, tmp_path):
     assert "Unknown is not registered" in message
 
 
-class TheirConstraint(keras.constraints.Constraint):
-    def __call__(self, w):
-        return w
-
-
 class TheirRegularizer(keras.regularizers.Regularizer):
     def __call__(self, w):
         return 0.0
 
     def get_config(self):
         return {}
-
-
-class TheirInitializer(keras.initializers.Initializer):
-    def __call__(self, shape, dtype=None):
-        return keras.ops.ones(shape, dtype)
 
 
 def their_activation(x):
@@ -48,9 +38,7 @@ def their_activation(x):
 @pytest.mark.parametrize(
     ("argument", "theirs"),
     [
-        ("kernel_constraint", TheirConstraint),
         ("kernel_regularizer", TheirRegularizer),
-        ("kernel_initializer", TheirInitializer),
         ("activation", their_activation),
     ],
 )

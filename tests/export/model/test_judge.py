@@ -24,7 +24,7 @@ from tests.export import models
 def chaotic():
     """A recurrence that magnifies any difference at every timestep."""
     layer = keras.layers.SimpleRNN(64, return_sequences=True, name="wild")
-    model = keras.Sequential([keras.Input((None, 3), name="x"), layer])
+    model = models.stack(layer)
     kernel, recurrent, bias = layer.get_weights()
     layer.set_weights([kernel, 4.0 * recurrent, bias])
     return model
@@ -89,12 +89,6 @@ def test_a_larger_difference_or_one_of_a_float16_file_is_not_accepted(
     with pytest.raises(VerificationError, match="output 'wild' differs"):
         verify_off_by(judge, share, precision)
     assert allowed(judge, precision=precision) == narrow
-    assert not caplog.text
-
-
-def test_a_difference_that_rounding_does_not_explain_fails(caplog):
-    with pytest.raises(VerificationError):
-        verify_off_by(judge_for_export(models.dense()), 1e-3)
     assert not caplog.text
 
 

@@ -11,7 +11,7 @@ from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFil
 from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.layer_replacement import portable_layers
 from tests.export import models
-from tests.export.own_layers import Decay
+from tests.export.own_layers import Decay, Undescribed
 
 
 def draw(*shape):
@@ -25,7 +25,7 @@ def randomized(model):
 
 
 def sequential(*layers, shape=(None, 3)):
-    return randomized(keras.Sequential([keras.Input(shape, name="x"), *layers]))
+    return randomized(models.stack(*layers, shape=shape))
 
 
 def lstm(**options):
@@ -134,15 +134,6 @@ class Minimal(keras.layers.Layer):
 
 
 # Models that cannot be rebuilt from their configuration ------------------------------------------
-
-
-class Undescribed(keras.layers.Layer):
-    """Has state that its configuration does not describe."""
-
-    factor = 1.0
-
-    def call(self, x):
-        return self.factor * x
 
 
 class Holder(keras.layers.Layer):

@@ -89,8 +89,7 @@ def test_an_input_that_is_not_masked_cannot_be_padded():
 
 
 def test_an_input_with_static_time_cannot_be_padded():
-    x = keras.Input((4, 3), name="x")
-    model = keras.Model(x, keras.layers.SimpleRNN(2)(keras.layers.Masking(0.0)(x)))
+    model = models.stack(keras.layers.Masking(0.0), keras.layers.SimpleRNN(2), shape=(4, 3))
     assert "is static" in why_not_padded(*fills_of(model))
 
 

@@ -13,6 +13,7 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.model.rounding import Rounding, rounding_errors
 from tests.export import models
 from tests.export.compared import compare
+from tests.export.own_layers import Sampled, Undescribed
 
 
 @pytest.mark.parametrize(
@@ -47,23 +48,6 @@ def test_perturbed_weights_show_an_error_that_is_small_by_chance():
 
 
 X = {"x": np.random.default_rng(0).normal(size=(4, 7, 3)).astype("float32")}
-
-
-@keras.saving.register_keras_serializable()
-class Sampled(keras.layers.Layer):
-    """Draws noise at inference too."""
-
-    def call(self, x):
-        return x + keras.random.normal(keras.ops.shape(x), dtype=x.dtype)
-
-
-class Undescribed(keras.layers.Layer):
-    """Has state that its config does not describe."""
-
-    factor = 1.0
-
-    def call(self, x):
-        return self.factor * x
 
 
 def test_the_noise_of_a_random_model_is_not_rounding():

@@ -40,22 +40,6 @@ def inputs_of(**lengths):
     return {name: np.ones((2, length, 3)) for name, length in lengths.items()}
 
 
-@pytest.mark.parametrize(
-    ("layer", "timesteps"),
-    [
-        (keras.layers.Bidirectional(keras.layers.SimpleRNN(2)), 9),
-        (models.stack(keras_norm.LayerNormGRU(2)), 9),
-        (keras.layers.Dense(2), 1),
-    ],
-    ids=["in a wrapper", "in a model", "none"],
-)
-def test_timesteps_count_only_with_a_recurrent_layer(layer, timesteps):
-    assert (
-        max(map(timestep_counter(models.stack(layer)), [inputs_of(x=4), inputs_of(x=9)]))
-        == timesteps
-    )
-
-
 def test_features_are_not_counted_as_timesteps():
     words, features = keras.Input((None, 3), name="words"), keras.Input((50,), name="features")
     joined = keras.layers.Concatenate()([keras_norm.LayerNormLSTM(2)(words), features])
@@ -82,7 +66,7 @@ def test_words_of_texts_are_timesteps():
 @pytest.mark.parametrize("time", [None, 6], ids=["open", "fixed"])
 def test_rows_of_time_distributed_are_not_timesteps(time):
     rows = keras.layers.TimeDistributed(keras.layers.SimpleRNN(2))
-    model = keras.Sequential([keras.Input((time, 4, 3), name="x"), rows])
+    model = models.stack(rows, shape=(time, 4, 3))
     assert max(map(timestep_counter(model), [{"x": np.zeros((2, 6, 4, 3))}])) == 4
 
 
@@ -127,6 +111,7 @@ COUNTED = {
     "custom layer": ([Encoder()], 6_143),
     "time distributed": ([keras.layers.TimeDistributed(keras.layers.Dense(2)), LSTM], 24_576),
     "unknown": ([Voiced(), LSTM], 24_576),
+    "no recurrence": ([keras.layers.Dense(2)], 1),
 }
 
 

@@ -8,7 +8,8 @@ from keras import ops
 import keras_norm
 from keras_norm.export import check
 from keras_norm.export.model.keras_runner import KerasRunner
-from tests.export.checks.faulty_artifacts import DATA, Counts, failed, faulty, sequence_model
+from tests.export.checks.faulty_artifacts import DATA, failed, faulty, sequence_model
+from tests.export.own_layers import Counter
 
 pytestmark = pytest.mark.usefixtures("unmeasured_rounding")
 
@@ -46,7 +47,7 @@ def test_nan_in_the_model_for_one_sample_fails():
 
 
 def test_a_keras_model_that_changes_a_weight_at_inference_fails():
-    counting = sequence_model(Counts(name="counts"))
+    counting = sequence_model(Counter(name="counts"))
     report = check(counting, [KerasRunner(sequence_model())], DATA)
     assert failed(report) == {("Keras model", "weights")}
     assert "calls" in report.failures[0].detail

@@ -83,7 +83,7 @@ def wrong(golden, inputs):
 @pytest.mark.usefixtures("unmeasured_rounding")
 def test_check_names_the_layer_of_a_wrong_weight(tmp_path):
     layers = (keras_norm.LayerNormalization(), keras.layers.Dense(4, name="hidden"))
-    model = keras.Sequential([keras.Input((None, 3), name="x"), *layers, keras.layers.Dense(2)])
+    model = models.stack(*layers, keras.layers.Dense(2))
     data = np.random.default_rng(0).normal(size=(5, 6, 3)).astype("float32")
     path = export_onnx(model, tmp_path / "model.onnx")
     assert check(model, path, data, batch_sizes=[5], lengths=[6])
@@ -130,7 +130,7 @@ class Scaled(keras.layers.Layer):
 
 
 def test_a_constant_of_a_layer_is_not_an_input_and_golden_cases_false_writes_none(tmp_path):
-    model = keras.Sequential([keras.Input((None, 3), name="x"), Scaled(), keras.layers.Dense(2)])
+    model = models.stack(Scaled(), keras.layers.Dense(2))
     path = export_onnx(model, tmp_path / "m.onnx", golden_cases=False)
     assert list(tmp_path.iterdir()) == [path]
     with ONNXRunner(path) as run:

@@ -11,6 +11,7 @@ import keras_norm
 from keras_norm.export import export_saved_model, open_runner
 from keras_norm.export.formats.saved_model.saved_model_file import SavedModelFile
 from tests.export import models
+from tests.export.own_layers import Counter
 
 
 def test_a_time_distributed_of_one_length_is_exported(tmp_path):
@@ -115,19 +116,8 @@ def test_wrong_signatures_are_refused(signatures, message, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-class Counter(keras.layers.Layer):
-    """Adds the number of its calls."""
-
-    def build(self, shape):
-        self.calls = self.add_weight(shape=(), initializer="zeros", trainable=False)
-
-    def call(self, x):
-        self.calls.assign_add(1.0)
-        return x + self.calls
-
-
 def test_outputs_that_change_from_call_to_call_are_warned_of(tmp_path, caplog):
-    export_saved_model(models.of(Counter(), (3,)), tmp_path / "out")
+    export_saved_model(models.of(Counter(is_added=True), (3,)), tmp_path / "out")
     assert "returns other outputs at a second call" in caplog.text
     assert "or changes a variable" in caplog.text
 
