@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 
-import flatbuffers
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -21,6 +20,7 @@ from keras_norm.export.runtimes.worker_process import WorkerProcess
 from keras_norm_verify.runtimes import load_artifact
 from tests.export import models
 from tests.export.report.reports import EXPECTED, artifact, report_of
+from tests.export.rewritten import rewritten
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype("float32")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'\x1b[2K\u202e"
@@ -107,18 +107,6 @@ def test_an_onnx_file_reads_no_other_file(with_weights_in_a_file, location):
         open_runner(path)
     with pytest.raises(Exception, match=refused):  # of ONNX Runtime
         load_artifact(path)
-
-
-def rewritten(path, target, change):
-    """Write a TFLite file again with a change of its content."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
-    change(model, schema)
-    builder = flatbuffers.Builder(0)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    target.write_bytes(bytes(builder.Output()))
-    return target
 
 
 @pytest.fixture

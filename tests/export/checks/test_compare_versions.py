@@ -198,16 +198,6 @@ def test_data_of_a_file_must_be_given_by_name(data, labels, message):
         compare_versions(file, file, data, labels=labels)
 
 
-def test_the_threshold_of_classes_follows_all_data():
-    """The threshold is 0.5 only if the output lies between 0 and 1 for all data."""
-    scores = np.linspace(0.0, 3.0, len(X))[:, None].astype("float32")
-    labels = (scores[:, 0] > 0).astype(int)
-    old, new = look_up(scores), look_up(scores - 0.06)
-    old.inputs = {"x": TensorSpec("x", (None, *X.shape[1:]), "float32")}
-    output = get_output_change(compare_versions(old, new, X, labels={"y": labels}, batch_size=2))
-    assert output.changed == 0
-
-
 def test_a_single_step_file_runs_whole_sequences_if_a_version_is_a_keras_model(step_only):
     model, path = step_only
     report = compare_versions(model, path, X, labels={"y": X[:, :, :2]})

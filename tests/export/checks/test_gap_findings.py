@@ -34,18 +34,15 @@ HARMLESS = {
     "equal statistics": (
         {"layers": [GOOD]},
         "the moving statistics agree with the data: the means are at most 0.01 standard "
-        "deviations away (in bn); the outputs differ by up to 0.5, because training mode uses "
-        "the statistics of each batch",
+        "deviations away (in bn); the outputs differ by up to 0.5",
     ),
     "equal accuracy": (
         {"layers": [FAR], "metrics": (SAME,)},
-        "the accuracy is 0.91 in inference mode and 0.915 in training mode; the outputs differ "
-        "by up to 0.5, because training mode uses the statistics of each batch",
+        "0.915 in training mode; the outputs differ by up to 0.5, because training mode uses",
     ),
     "small difference": (
         {"layers": [GOOD], "outputs": (SMALL,)},
-        "the moving statistics agree with the data: the means are at most 0.01 standard "
-        "deviations away (in bn)",
+        "at most 0.01 standard deviations away (in bn)",
     ),
     "equal accuracy without batch norm": (
         {"layers": [], "metrics": (SAME,)},

@@ -58,12 +58,6 @@ def test_the_advice_on_the_gap_comes_after_the_findings_on_artifacts():
     [
         (OLD, {}, "differs is 'lstm'", "Export the model again:"),
         (SAME, {}, "differs is 'lstm'", "Correct the layer 'lstm'"),
-        (
-            SAME,
-            {"precision": "float16"},  # as the model
-            "differs is 'lstm'",
-            "Correct the layer 'lstm'",
-        ),
         (FirstDifference(None, "a function"), {}, "not known: a function", "; or accept"),
         (FirstDifference("lstm", "no export"), {}, "differs is 'lstm'", "check the new file"),
         (FirstDifference(None, "tiny", False, is_rounding=True), {}, "tiny", "lengths="),

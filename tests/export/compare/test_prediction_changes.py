@@ -76,6 +76,7 @@ def test_the_metric_after_a_change_is_that_of_the_new_output():
 
 LOGITS = np.array([[3.0, -1.0], [0.5, 2.0]], "float32")
 UNIT = np.array([[0.9], [0.2], [0.6]], "float32")
+ABOVE_ONE = np.array([[0.0], [0.53], [3.0]], "float32")  # no probabilities, as the last row shows
 
 
 CHANGES = {
@@ -89,6 +90,7 @@ CHANGES = {
     "probability below one half": (UNIT, 0.6 * UNIT, None, 3, 1),
     "number": (UNIT - 0.5, UNIT - 0.3, None, None, None),
     "binary logit with labels": (UNIT - 0.5, UNIT - 0.3, [1, 1, 1], 3, 0),
+    "binary logit above one": (ABOVE_ONE, ABOVE_ONE - 0.06, [0, 1, 1], 3, 0),
     "binary logit that changes its sign": (UNIT - 0.5, UNIT, [1, 1, 1], 3, 1),
     "float labels": (UNIT, 1.0 - UNIT, [[0.5], [0.5], [0.5]], None, None),
     "softmax with float labels": (SCORES, SCORES[:, ::-1], SCORES, 4, 3),

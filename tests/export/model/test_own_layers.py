@@ -1,6 +1,5 @@
 """Recurrent layers of keras_norm, and layers of a user that call or extend them, in exports."""
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import keras
@@ -17,7 +16,6 @@ from keras_norm.ops import tensorflow_scan
 from keras_norm.ops.scan import scan
 from keras_norm.rnn import compiled as compiled_path
 from keras_norm.rnn import loop
-from keras_norm.rnn.norm_rnn import NormRNN
 from tests.export import models
 
 EXPORTERS = {
@@ -116,35 +114,6 @@ def test_an_exported_graph_runs_the_uncompiled_loop(monkeypatch, functions, comp
     with portable_layers(layer, functions):
         layer(draw(3, 4, 2), training=training)
     assert ran == ["loop"]
-
-
-@every_format
-@pytest.mark.parametrize("cls", [keras_norm.LayerNormSimpleRNN, keras.layers.SimpleRNN])
-def test_the_block_restores_every_function(functions, cls):
-    layer = cls(3)
-    layer.build((None, None, 2))
-    owners = [layer, type(layer), NormRNN, *functions]
-    before = [dict(vars(owner)) for owner in owners]
-    with pytest.raises(RuntimeError, match="stop"), portable_layers(layer, functions):
-        raise RuntimeError("stop")
-    assert [dict(vars(owner)) for owner in owners] == before
-
-
-@every_format
-def test_other_threads_call_the_original_functions(functions):
-    layer = keras_norm.LayerNormSimpleRNN(3, compiled=True)
-    x = tf.constant(draw(3, 4, 2))
-    expected = layer(x)
-
-    def operations():
-        traced = tf.function(layer, autograph=False).get_concrete_function(x)
-        return {node.op for node in traced.graph.as_graph_def().node}
-
-    before = operations()
-    with portable_layers(layer, functions), ThreadPoolExecutor(1) as pool:
-        np.testing.assert_array_equal(pool.submit(layer, x).result(), expected)
-        assert pool.submit(operations).result() == before
-        assert operations() != before
 
 
 def test_a_layer_zeroes_no_masked_inputs_and_checks_no_sizes_in_an_exported_graph():

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-from concurrent.futures import ThreadPoolExecutor
 
 import keras
 import numpy as np
@@ -256,29 +255,6 @@ def test_a_masked_layer_whose_output_is_no_state_has_no_step():
     step = Step(masked_cells(Doubled(4)))
     with pytest.raises(StreamingError, match="zero_output_for_mask"):
         step({"ids": np.ones([1], "int32")}, step.initial_states(1))
-
-
-def test_a_step_does_not_change_the_model_of_other_threads():
-    model = one_layer(keras_norm.LayerNormSimpleRNN(4, name="rnn"))
-    data = {"x": draw()}
-    before = KerasRunner(model)(data)
-
-    class Elsewhere(keras.layers.Layer):
-        """Called in the middle of the step; calls the model from another thread."""
-
-        def call(self, x):
-            with ThreadPoolExecutor(1) as pool:
-                self.seen = pool.submit(lambda: KerasRunner(model)(data)).result()
-            return x
-
-    layer = Elsewhere()
-    inputs = keras.Input((None, 3), name="x")
-    outer = keras.Model(inputs, model(layer(inputs)))
-    step = Step(outer)
-    step({"x": data["x"][:, 0]}, step.initial_states(BATCH))
-    models.assert_same(layer.seen, before, 0)
-    models.assert_same(KerasRunner(model)(data), before, 0)
-    assert "inner_loop" not in vars(model.get_layer("rnn"))
 
 
 def test_a_tflite_file_stores_the_weights_once(tmp_path):

@@ -1,14 +1,11 @@
 """Errors of the converter: the operation, its layers and advice."""
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_norm
 from keras_norm.export import ConversionError, UnsupportedOpError, export_tflite
-from keras_norm.export.formats.tflite.tflite_runner import TFLiteRunner
-from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.runtimes import worker_process
 from tests.export import models
 
@@ -20,11 +17,10 @@ class OwnLoop(keras.layers.SimpleRNN):
         return super().inner_loop(*args, **kwargs)
 
 
-def own_loops(time):
+def own_loops():
     """Build a model with two layers that override the loop; the first is in a nested model."""
-    inputs = keras.Input((time, 3), name="x")
-    nested = [keras.Input((time, 3)), OwnLoop(3, return_sequences=True, name="frames")]
-    return keras.Model(inputs, OwnLoop(2, name="frames_1")(keras.Sequential(nested)(inputs)))
+    nested = models.stack(OwnLoop(3, return_sequences=True, name="frames"))
+    return models.stack(nested, OwnLoop(2, name="frames_1"))
 
 
 def determinant(x):
@@ -51,7 +47,7 @@ def quantized_by_keras():
     ("build", "message"),
     [
         (
-            lambda: own_loops(None),
+            own_loops,
             r'TensorListReserve in layer "frames" .*, layer "frames_1" .* a static batch size',
         ),
         (
@@ -73,14 +69,6 @@ def test_a_model_that_does_not_convert_is_refused_with_its_layers_and_advice(
     with pytest.raises((UnsupportedOpError, ConversionError), match=message):
         export_tflite(build(), tmp_path / "new" / "model.tflite")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_users_loop_of_static_length_is_unrolled(tmp_path):
-    model = own_loops(4)
-    with TFLiteRunner(export_tflite(model, tmp_path / "m.tflite")) as run:
-        for batch in (1, 5):
-            data = {"x": np.random.default_rng(batch).normal(size=(batch, 4, 3))}
-            models.assert_same(run(data), KerasRunner(model)(data))
 
 
 def test_a_crash_of_the_converter_raises_conversion_error(tmp_path, monkeypatch):

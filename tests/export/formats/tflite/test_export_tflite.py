@@ -150,11 +150,9 @@ def of_timesteps():
     ("make", "arguments", "message"),
     [
         (models.dense, {"quantize": "int4"}, "quantize must be None, .* received"),
-        (models.dense, {"quantize": True}, "quantize must be None, .* received"),
         (models.dense, {"path": "model.tf"}, r'must end in ".tflite"; received .*model.tf$'),
         (models.dense, {"signature": "serving_default"}, "None for whole sequences"),
         (models.dense, {"signature": "step", "step": True}, "Leave step out"),
-        (models.dense, {"signature": "step", "step": False}, "Leave step out"),
         (models.dense, {"quantize": "int8", "step": True}, 'signature only: signature="step"'),
         (models.dense, {"signature": "step"}, "has no recurrent layer"),
         (of_timesteps, {"quantize": "dynamic"}, "of every timestep.*samples="),

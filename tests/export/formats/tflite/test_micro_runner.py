@@ -1,14 +1,13 @@
 """TensorFlow Lite Micro runs the step of a recurrent model, and is compared with Keras."""
 
-import flatbuffers
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 
 from keras_norm.export import RunnerError, Step
 from keras_norm.export.formats.tflite import tflite_runner
 from keras_norm.export.formats.tflite.tflite_runner import MicroRunner
 from tests.export import models
+from tests.export.rewritten import rewritten
 
 pytest.importorskip("tflite_micro")
 
@@ -46,35 +45,14 @@ def test_an_error_that_no_arena_fixes_is_raised_at_once(step_only, monkeypatch):
     assert len(tried) == 1
 
 
-def file_of(operation):
-    """Write a TFLite file whose step is one operation without options."""
-    model, graph, entry = schema.ModelT(), schema.SubGraphT(), schema.SignatureDefT()
-    code, operator = schema.OperatorCodeT(), schema.OperatorT()
-    code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, operation)
-    operator.opcodeIndex, operator.inputs, operator.outputs = 0, [0], [1]
-    graph.inputs, graph.outputs, graph.operators, graph.tensors = [0], [1], [operator], []
-    for name in ("x", "y"):
-        tensor, end = schema.TensorT(), schema.TensorMapT()
-        tensor.shape, tensor.name, end.name, end.tensorIndex = (
-            [1, 2],
-            name,
-            name,
-            len(graph.tensors),
-        )
-        graph.tensors.append(tensor)
-        setattr(entry, "inputs" if name == "x" else "outputs", [end])
-    entry.signatureKey, entry.subgraphIndex = "step", 0
-    model.version, model.subgraphs, model.buffers = 3, [graph], [schema.BufferT()]
-    model.operatorCodes, model.signatureDefs = [code], [entry]
-    builder = flatbuffers.Builder(0)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+def test_a_missing_operation_is_named(step_only, tmp_path):
+    def replace_an_operation(model, schema):
+        code = model.operatorCodes[0]
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.TOPK_V2
 
-
-def test_a_missing_operation_is_named(tmp_path):
-    (tmp_path / "m.tflite").write_bytes(file_of("TOPK_V2"))
+    file = rewritten(step_only[1], tmp_path / "m.tflite", replace_an_operation)
     with pytest.raises(RunnerError, match=r"m\.tflite: .* has no operation TOPK_V2"):
-        MicroRunner(tmp_path / "m.tflite", "step")
+        MicroRunner(file, "step")
 
 
 def test_a_model_too_large_for_every_arena_is_refused(step_only, monkeypatch):
