@@ -98,11 +98,13 @@ def fails(inputs):
     [
         ([dict], "signatures must be a dict of functions by name; received list"),
         ({3: dict}, "must be strings that do not begin with two underscores; received 3"),
+        ({"": dict}, "must be strings that do not begin with two underscores; received ''"),
         ({"__saved_model_init_op": dict}, "must be strings that do not begin with two underscores"),
         ({"a": 5}, 'the signature "a" must be a function; received 5'),
         ({"a": fails}, "\"a\" fails: KeyError: 'speed'. The exporter calls the function with one"),
         ({"a": lambda x, y: x}, '"a" fails: TypeError: .* The exporter calls the function with'),
         ({"step": dict}, "reserves the signature name step; choose"),
+        ({"serving_default": dict}, "reserves the signature name serving_default; choose"),
         ({"a": lambda x: None}, '"a" must return a dict of tensors by name; received None'),
         ({"a": lambda x: {"y": {"z": x["x"]}}}, '"a" must return a dict of tensors by name'),
     ],

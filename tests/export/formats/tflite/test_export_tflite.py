@@ -153,6 +153,7 @@ def of_timesteps():
         (models.dense, {"path": "model.tf"}, r'must end in ".tflite"; received .*model.tf$'),
         (models.dense, {"signature": "serving_default"}, "None for whole sequences"),
         (models.dense, {"signature": "step", "step": True}, "Leave step out"),
+        (models.dense, {"signature": "step", "step": False}, "Leave step out"),
         (models.dense, {"quantize": "int8", "step": True}, 'signature only: signature="step"'),
         (models.dense, {"signature": "step"}, "has no recurrent layer"),
         (of_timesteps, {"quantize": "dynamic"}, "of every timestep.*samples="),
