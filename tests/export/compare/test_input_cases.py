@@ -68,6 +68,8 @@ def test_a_static_batch_or_length_runs_at_its_own_size_only():
     ("sizes", "lengths", "message"),
     [
         ((0,), None, "batch_sizes must be a list of positive whole numbers"),
+        ((), None, "batch_sizes must be a list of positive whole numbers"),
+        ((True,), None, "batch_sizes must be a list of positive whole numbers"),
         (None, (0,), "lengths must be a list of positive whole numbers"),
         ((2, 10**12), None, "batch_sizes takes numbers up to 1048576. Received: 1000000000000"),
         (None, (10**12,), "lengths takes numbers up to 16777216. Received: 1000000000000"),
