@@ -1,8 +1,5 @@
 """Golden cases of exported files, and the verification of a file before it is written."""
 
-import pathlib
-import shutil
-
 import keras
 import numpy as np
 import pytest
@@ -35,17 +32,6 @@ def test_an_exported_file_has_golden_cases_and_passes(exported, kind):
     ways = ("", ", padded right", ", padded left", ", with gaps")
     assert {f"batch 3, length 7{way}" for way in ways} < {case.name for case in stored.cases}
     assert verify(exported[kind]) == []
-
-
-def test_the_changed_files_of_a_saved_model_are_named(dense_files, tmp_path):
-    path = pathlib.Path(shutil.copytree(dense_files / "saved_model", tmp_path / "saved"))
-    weights = path / "variables" / "variables.data-00000-of-00001"
-    content = bytearray(weights.read_bytes())
-    content[:4] = np.float32(9.0).tobytes()
-    weights.write_bytes(bytes(content))
-    (path / "assets.extra" / "note").write_text("a server reads none of it")
-    changed, *_ = verify(path)
-    assert changed.endswith("Changed files: variables/variables.data-00000-of-00001")
 
 
 @pytest.mark.parametrize(
