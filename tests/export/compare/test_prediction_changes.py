@@ -42,7 +42,7 @@ NUMBERS = np.array([[1.0], [4.0]])
         ([[0, 1, 2, 1], [1, -1, -1, -1]], TWICE, 3 / 5),
         ([1, 0, 0], PROBABILITY, 2 / 3),
         ([1, 0, 1], LOGIT, 1.0),
-        ([0, 1, 3, 2], np.arange(4), 1 / 2),
+        ([0, 1, 2, 2], np.arange(4), 3 / 4),
         ([[0, 1], [3, 2]], np.arange(4).reshape(2, 2), 1 / 2),
         ([1, 0, 1, 1], np.array([True, False, True, False]), 3 / 4),
         *(

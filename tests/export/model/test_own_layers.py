@@ -16,6 +16,7 @@ from keras_norm.ops import tensorflow_scan
 from keras_norm.ops.scan import scan
 from keras_norm.rnn import compiled as compiled_path
 from keras_norm.rnn import loop
+from keras_norm.rnn.norm_rnn import NormRNN
 from tests.export import models
 
 EXPORTERS = {
@@ -114,6 +115,18 @@ def test_an_exported_graph_runs_the_uncompiled_loop(monkeypatch, functions, comp
     with portable_layers(layer, functions):
         layer(draw(3, 4, 2), training=training)
     assert ran == ["loop"]
+
+
+@every_format
+@pytest.mark.parametrize("cls", [keras_norm.LayerNormSimpleRNN, keras.layers.SimpleRNN])
+def test_the_block_restores_every_function(functions, cls):
+    layer = cls(3)
+    layer.build((None, None, 2))
+    owners = [layer, type(layer), NormRNN, *functions]
+    before = [dict(vars(owner)) for owner in owners]
+    with pytest.raises(RuntimeError, match="stop"), portable_layers(layer, functions):
+        raise RuntimeError("stop")
+    assert [dict(vars(owner)) for owner in owners] == before
 
 
 def test_a_layer_zeroes_no_masked_inputs_and_checks_no_sizes_in_an_exported_graph():
