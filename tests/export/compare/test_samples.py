@@ -20,6 +20,11 @@ def samples(count=10, length=4, shape=(None, None, 3)):
     return read_samples(spec(shape), data)
 
 
+def test_data_may_have_the_names_of_the_keras_model():
+    data = np.zeros((4, 2, 3), "float32")
+    assert list(read_samples(spec(name="Text_in"), {"Text in": data}).arrays) == ["Text_in"]
+
+
 def test_one_array_takes_the_name_and_the_dtype_of_the_only_input():
     ((name, array),) = samples(1).arrays.items()
     assert (name, array.dtype, len(array)) == ("x", "float32", 1)

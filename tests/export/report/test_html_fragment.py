@@ -90,6 +90,10 @@ def test_the_last_cell_of_a_short_row_spans_the_columns_that_the_view_shows():
         assert html_table(table, view).count("<th ") == 3
 
 
+def test_the_fragment_needs_no_other_file_and_no_script(failing):
+    assert not re.search(r"(src|href)=|url\(|@import|<script|<link", failing._repr_html_())
+
+
 def test_the_page_of_versions_contains_the_fragment():
     report = VersionReport("old", 3, (("new", ()),))
     assert report._repr_html_() in report.page()
