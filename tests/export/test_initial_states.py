@@ -3,6 +3,8 @@
 The step takes and returns the differences from the initial states, so a stream begins with zeros.
 """
 
+from functools import partial
+
 import keras
 import numpy as np
 import pytest
@@ -87,15 +89,21 @@ def test_other_cells_stream_from_zeros_too(cell):
     models.assert_same(*stream(model))
 
 
-def test_files_have_the_outputs_of_the_model_for_sequences_and_for_steps(tmp_path):
-    """The exporters compare both with the model; golden cases store its outputs."""
+EXPORTS = {
+    "saved": partial(export_saved_model, step=True),
+    "m.tflite": partial(export_tflite, step=True),
+    "integers.tflite": partial(export_tflite, signature="step", quantize="int16x8", samples=INPUTS),
+    "m.onnx": export_onnx,
+}
+
+
+@pytest.fixture(scope="module")
+def learned():
     options = {"max_timesteps": 4, "return_sequences": True, "name": "rnn"}
-    model = one_layer(keras_norm.BatchNormSimpleRNN(5, **options, **LEARNED), masked=True)
-    options = {"signature": "step", "quantize": "int16x8", "samples": INPUTS}
-    for file in (
-        export_saved_model(model, tmp_path / "saved", step=True),
-        export_tflite(model, tmp_path / "m.tflite", step=True),
-        export_tflite(model, tmp_path / "integers.tflite", **options),
-        export_onnx(model, tmp_path / "m.onnx"),
-    ):
-        assert verify(file) == []
+    return one_layer(keras_norm.BatchNormSimpleRNN(5, **options, **LEARNED), masked=True)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_file_has_the_outputs_of_the_model_for_sequences_and_for_steps(learned, name, tmp_path):
+    """The exporters compare both with the model; golden cases store its outputs."""
+    assert verify(EXPORTS[name](learned, tmp_path / name)) == []
