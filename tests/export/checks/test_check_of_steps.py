@@ -28,6 +28,7 @@ def report(step_only):
 
 def test_values_are_compared_over_whole_sequences_in_every_runtime(report):
     assert report.passed
+    assert "openvino" in dict(report.versions)
     assert tuple(result.name for result in report.artifacts) == RUNNERS
     for result in report.artifacts:
         assert [output.output for output in result.outputs] == ["hidden", "y"]

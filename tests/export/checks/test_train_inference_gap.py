@@ -48,6 +48,17 @@ def test_the_distance_is_in_standard_deviations_and_the_variances_differ_by_a_fa
     assert layer.factor == pytest.approx(9.0, rel=1e-3)
 
 
+def test_an_untrained_batch_norm_has_a_large_gap_and_a_note_until_it_is_trained():
+    model = model_of(keras.layers.BatchNormalization(momentum=0.0))
+    gap = measure_gap(model, DATA)
+    (layer,) = gap.layers
+    assert gap.verdict == "large"
+    assert "initial values" in layer.note
+    assert (layer.updates, layer.initial_share) == (None, None)  # a Keras layer counts none
+    model(DATA["x"], training=True)
+    assert measure_gap(model, DATA).verdict == "ok"
+
+
 def test_the_output_gap_is_the_difference_of_the_two_modes():
     model = model_of(keras.layers.BatchNormalization())
     inference = ops.convert_to_numpy(model(DATA["x"], training=False))

@@ -33,6 +33,11 @@ def test_values_in_bfloat16_become_float32(tensor):
     np.testing.assert_array_equal(array, VALUES)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int8", "bool"])
+def test_values_of_any_other_dtype_keep_it(dtype):
+    assert to_numpy(tf.cast(VALUES, dtype)).dtype == dtype
+
+
 @pytest.mark.parametrize(
     ("value", "dtype", "expected"),
     [
