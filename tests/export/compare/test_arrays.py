@@ -9,12 +9,18 @@ import tensorflow as tf
 from keras_norm.export.compare.arrays import (
     can_convert,
     kind_of,
+    numpy_dtype,
     to_bytes,
     to_numpy,
 )
 
 VALUES = [[1.5, -0.25, 3.0]]
 WORDS = ["é", "", "tea"]
+
+
+def test_float32_takes_the_place_of_bfloat16():
+    assert numpy_dtype("bfloat16") == np.float32
+    assert numpy_dtype("float16") == np.float16
 
 
 @pytest.mark.parametrize(
