@@ -176,7 +176,7 @@ def acts(effect):
 
 def test_a_layer_that_writes_a_file_is_not_exported(tmp_path):
     model = acts(lambda: tf.io.write_file(str(tmp_path / "written"), "written"))
-    with pytest.raises(UnsupportedOpError, match=r"WriteFile in \S*acts\S*/WriteFile. Build the model"):
+    with pytest.raises(UnsupportedOpError, match=r"WriteFile in \S*acts\S*/WriteFile\. Build"):
         export_saved_model(model, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
