@@ -7,12 +7,16 @@ from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
 from keras_norm.layers.inputs import feature_sizes, is_int, require_floating, with_features
-from keras_norm.ops.enough_sequences import MIN_SEQUENCES, share_moments
+from keras_norm.ops.enough_sequences import (
+    MIN_SEQUENCES,
+    has_enough_sequences,
+    latest_with_enough,
+)
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.leading_padding import count_leading_padding, roll_sequences
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import Moments, statistics_dtype
-from keras_norm.ops.replicas import is_part_of_batch, require_equal_lengths
+from keras_norm.ops.replicas import require_equal_lengths
 from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.typing import Shape, Tensor, TensorLike
 
@@ -127,10 +131,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     def step_norm(self, training: bool) -> TimestepNorm:
         """Return the norm as pure functions, which a recurrence applies at each timestep."""
-        learning = bool(training and self.trainable)
-        return TimestepNorm(
-            self.epsilon, learning, learning and self.synchronized and is_part_of_batch()
-        )
+        return self.timestep_norm(training)
 
     def call(
         self,
@@ -204,4 +205,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     def _share_moments(self, m: Moments) -> Moments:
         """Give timesteps without enough sequences the mean and variance of an earlier timestep."""
-        return share_moments(m, self.min_sequences, axis=1)
+        enough = has_enough_sequences(ops.reshape(m.count, (-1, 1)), self.min_sequences)
+        latest = latest_with_enough(enough)
+        mean, variance = (ops.take(s, latest, axis=1) for s in (m.mean, m.variance))
+        return Moments(m.centered + (m.mean - mean), mean, variance, m.count)

@@ -2,7 +2,6 @@
 
 from keras import ops
 
-from keras_norm.ops.moments import Moments
 from keras_norm.typing import Tensor
 
 # A timestep needs at least 2 unmasked sequences for batch statistics: the variance of 1 is 0.
@@ -31,34 +30,17 @@ def has_enough_sequences(count: Tensor, min_sequences: int) -> Tensor:
     return count >= ops.maximum(least, float(MIN_SEQUENCES))
 
 
-def replace_moments(m: Moments, enough: Tensor, mean: Tensor, variance: Tensor) -> Moments:
-    """Set the mean and the variance of `m` to `mean` and `variance` where `enough` is False."""
-    return Moments(
-        ops.where(enough, m.centered, m.centered + (m.mean - mean)),
-        ops.where(enough, m.mean, mean),
-        ops.where(enough, m.variance, variance),
-        m.count,
-    )
+def latest_with_enough(enough: Tensor) -> Tensor:
+    """Return for each timestep the last timestep up to it that has enough sequences, int (time,).
 
-
-def share_moments(m: Moments, min_sequences: int, *, axis: int) -> Moments:
-    """Give a timestep with too few sequences the mean and variance of an earlier timestep.
-
-    That is the last timestep before it that has enough. Without such a timestep, the moments stay.
+    A timestep before all timesteps with enough sequences gets its own index.
 
     Args:
-        m: moments of each timestep of a tensor of rank 3, over the other of the first two axes.
-        min_sequences: number of sequences that is always enough, an int.
-        axis: the time axis, 0 or 1.
+        enough: result of `has_enough_sequences`.
     """
-    enough = has_enough_sequences(ops.reshape(m.count, (-1, 1)), min_sequences)[:, 0]
-    number = ops.cumsum(ops.cast(enough, "int32"))
+    number = ops.cumsum(ops.cast(enough[:, 0], "int32"))
     # `number[t]` is the count of timesteps 0...t with enough sequences. `number` first has the
     # value `number[t]` at the last timestep with enough sequences: `searchsorted` finds it.
     latest = ops.searchsorted(number, number, side="left")
-    none_before = number == 0
-    latest = ops.where(none_before, ops.arange(ops.shape(number)[0], dtype=latest.dtype), latest)
-    mean, variance = (ops.take(s, latest, axis=axis) for s in (m.mean, m.variance))
-    keep = ops.logical_or(enough, none_before)
-    keep = ops.reshape(keep, (1, -1, 1) if axis == 1 else (-1, 1, 1))
-    return replace_moments(m, keep, mean, variance)
+    own = ops.arange(ops.shape(number)[0], dtype=latest.dtype)
+    return ops.where(number == 0, own, latest)

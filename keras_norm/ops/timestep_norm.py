@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from keras import ops
 
-from keras_norm.ops.enough_sequences import MIN_SEQUENCES
+from keras_norm.ops.enough_sequences import MIN_SEQUENCES, latest_with_enough
 from keras_norm.ops.replicas import sum_over_replicas
 from keras_norm.typing import Tensor, Tensors
 
@@ -52,7 +52,9 @@ class TimestepNorm:
         """Return the batch statistics or moving statistics that normalize `a`.
 
         Args:
-            a: tensor to normalize, (..., batch, features).
+            a: tensor to normalize, (batch, features), or (time, batch, features) to normalize all
+                timesteps at once. A timestep without enough sequences then uses the statistics of
+                the last timestep before it that had enough, if any.
             unmasked: bool (..., batch, 1), or None.
             moving: mean and r, each (..., 1, features), to use without enough sequences. A third
                 tensor says whether there are enough, bool (..., 1, 1). Without it two are enough.
@@ -68,13 +70,14 @@ class TimestepNorm:
         (squares,) = self._add_replicas(ops.sum(centered * centered, axis=-2, keepdims=True))
         v = share * squares
         enough = given[0] if given else n >= MIN_SEQUENCES
-        return [
-            ops.where(enough, batch_mean, mean),
-            ops.where(enough, ops.rsqrt(v + self.epsilon), r),
-            batch_mean,
-            v,
-            ops.where(enough, share, 0.0),
-        ]
+        # Replace v before rsqrt, whose derivative at 0 is infinite without epsilon.
+        positive = v if self.epsilon else ops.where(enough, v, 1.0)
+        mean = ops.where(enough, batch_mean, mean)
+        r = ops.where(enough, ops.rsqrt(positive + self.epsilon), r)
+        if given and len(a.shape) == 3:
+            latest = latest_with_enough(enough[:, 0])
+            mean, r = (ops.take(s, latest, axis=0) for s in (mean, r))
+        return [mean, r, batch_mean, v, ops.where(enough, share, 0.0)]
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:
         """Normalize `a` with its statistics, and multiply by gamma."""

@@ -3,7 +3,7 @@
 import dataclasses
 import importlib
 from collections import ChainMap
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -11,10 +11,7 @@ import keras
 from keras import ops
 
 from keras_norm.keras_internals import operations_are_watched
-from keras_norm.ops.enough_sequences import has_enough_sequences
-from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.grouped_norm import GroupedNorm, group_norms
-from keras_norm.ops.replicas import all_reduce
 from keras_norm.ops.sample_norm import SampleNorm
 from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.rnn.cell import NormCell
@@ -22,7 +19,7 @@ from keras_norm.rnn.core.operations import apply_masks, fold_weights
 from keras_norm.rnn.core.recurrence import Norm, Recurrence, Slot, Tree, step_norm
 from keras_norm.rnn.norm_form import JOINT_SLOT
 from keras_norm.rnn.random_masks import Masks
-from keras_norm.rnn.sequence_inputs import Results, SequenceInputs, Statistics, time_first
+from keras_norm.rnn.sequence_inputs import Results, SequenceInputs, batch_statistics, time_first
 from keras_norm.typing import Tensor, Tensors
 
 # Keras backends with a custom gradient of a recurrence.
@@ -125,18 +122,13 @@ def run(
     The backend derives the gradient of the operations before and after the recurrence, such as the
     transposition of the inputs.
     """
-    layers, unmasked = cell.slot_layers(), inputs.per_step.get("unmasked")
-    counts = _count_sequences(inputs.x, unmasked, recurrence, layers)
+    layers = cell.slot_layers()
+    counts = inputs.count_sequences({slot: layers[slot] for slot in recurrence.learning})
     moving: dict[str, Tensors] = {}
-    for slot in recurrence.slots:
-        if isinstance(slot.norm, TimestepNorm):
-            mean, variance = layers[slot.name].statistics_at(inputs.steps, inputs.dtype)
-            r = ops.rsqrt(variance + slot.norm.epsilon)
-            moving[slot.name] = [s[:, None] if len(s.shape) == 2 else s for s in (mean, r)]
-            if unmasked is not None and slot.norm.learning:
-                least = layers[slot.name].min_sequences
-                enough = has_enough_sequences(counts[slot.name], least)
-                moving[slot.name].append(enough[:, None])
+    for slot, norm in recurrence.norms.items():
+        if isinstance(norm, TimestepNorm):
+            rows = inputs.moving_statistics(layers[slot], norm, counts.get(slot))
+            moving[slot] = [s[:, None] if len(s.shape) == 2 else s for s in rows]
     input_masks, recurrent_masks = inputs.dropout
     outputs, last, statistics = load_adapter().run(
         recurrence,
@@ -147,11 +139,7 @@ def run(
         return_sequences=return_sequences,
         training=training,
     )
-    batch: Statistics = {}
-    for name, moments in statistics.items():
-        mean, variance = (ops.stop_gradient(moment[:, 0]) for moment in moments)
-        batch[name] = BatchStatistics(mean, variance, counts[name])
-    return outputs, last, batch
+    return (outputs[0] if outputs else None), last, batch_statistics(statistics, counts)
 
 
 def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
@@ -164,25 +152,6 @@ def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
     if grouped is None or keras.backend.backend() == "torch":
         return gates
     return (Slot(JOINT_SLOT, sum(gate.width for gate in gates), grouped),)
-
-
-def _count_sequences(
-    x: Tensor,
-    unmasked: Tensor | None,
-    recurrence: Recurrence,
-    layers: Mapping[str, keras.layers.Layer],
-) -> dict[str, Tensor]:
-    """Count the unmasked sequences at each timestep, (time, 1), for each batch norm of the cell.
-
-    For a norm with `synchronized=True`, count the sequences of all replicas.
-    """
-    if not recurrence.learning:
-        return {}
-    flags = ops.ones_like(x[:, :, :1]) if unmasked is None else ops.cast(unmasked, x.dtype)
-    count = ops.sum(flags, axis=1)
-    synchronized = {name for name in recurrence.learning if layers[name].synchronized}
-    total = all_reduce(count) if synchronized else count
-    return {name: total if name in synchronized else count for name in recurrence.learning}
 
 
 def load_adapter() -> ModuleType:

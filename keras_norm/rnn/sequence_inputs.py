@@ -1,14 +1,18 @@
 """Prepare the inputs of a loop over time: time becomes axis 0, padding moves to the end."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from keras import ops
 
+from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.ops.enough_sequences import has_enough_sequences
 from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.leading_padding import count_leading_padding, roll_sequences
 from keras_norm.ops.moments import statistics_dtype
+from keras_norm.ops.replicas import all_reduce
+from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.rnn.cell import NormCell
 from keras_norm.rnn.core.recurrence import Tree
 from keras_norm.rnn.random_masks import Masks
@@ -40,6 +44,53 @@ class SequenceInputs(NamedTuple):
     dropout: tuple[Tensors, Tensors]
     steps: Tensor
     dtype: str
+
+    def count_sequences(self, layers: Mapping[str, StatisticsNormalization]) -> dict[str, Tensor]:
+        """Count the unmasked sequences at each timestep, (time, 1), for each of the batch norms.
+
+        For a norm with `synchronized=True`, count the sequences of all replicas.
+        """
+        if not layers:
+            return {}
+        unmasked = self.per_step.get("unmasked", ops.ones_like(self.x[:, :, :1]))
+        count = ops.sum(ops.cast(unmasked, self.x.dtype), axis=1)
+        synchronized = {slot for slot, layer in layers.items() if layer.synchronized}
+        total = all_reduce(count) if synchronized else count
+        return {slot: total if slot in synchronized else count for slot in layers}
+
+    def moving_statistics(
+        self, layer: StatisticsNormalization, norm: TimestepNorm, count: Tensor | None
+    ) -> Tensors:
+        """Return the argument `moving` of a `TimestepNorm` for all timesteps.
+
+        Args:
+            layer: a batch norm.
+            norm: its `TimestepNorm`.
+            count: from `count_sequences`, if the norm uses the statistics of the batch.
+
+        Returns:
+            mean and r, (*steps.shape, features), and with a mask in training whether a timestep has
+            enough sequences, bool (time, 1).
+        """
+        mean, variance = layer.statistics_at(self.steps, self.dtype)
+        moving = [mean, ops.rsqrt(variance + norm.epsilon)]
+        if count is not None and "unmasked" in self.per_step and layer.per_timestep:
+            moving.append(has_enough_sequences(count, layer.min_sequences))
+        return moving
+
+
+def batch_statistics(moments: Mapping[str, Tensors], counts: Mapping[str, Tensor]) -> Statistics:
+    """Return the batch statistics of each slot, (time, features), without gradients.
+
+    Args:
+        moments: mean and variance (time, 1, features) by slot.
+        counts: result of `SequenceInputs.count_sequences`.
+    """
+    found = {}
+    for slot, count in counts.items():
+        mean, variance = (ops.stop_gradient(moment[:, 0]) for moment in moments[slot])
+        found[slot] = BatchStatistics(mean, variance, count)
+    return found
 
 
 def time_first(run: Callable[..., Results]) -> Callable[..., Results]:

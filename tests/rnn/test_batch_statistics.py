@@ -114,6 +114,7 @@ def test_training_on_batches_of_different_lengths_matches_the_equations(kind, ma
         (LSTM, timestep()),
         (GRU, timestep()),
         (LSTM, timestep(min_sequences=3)),
+        (SIMPLE_RNN, timestep(epsilon=0.0)),
         (GRU, BatchNormalization()),
     ],
     ids=str,

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_norm import LayerNormalization, TimestepBatchNormalization
+from keras_norm.rnn.norm_rnn import NormRNN
 from keras_norm.rnn.timestep_counter import (
     COUNTER_BASE,
     COUNTER_DIGITS,
@@ -182,6 +183,21 @@ def test_keras_rnn_over_the_cell_equals_the_loop_of_the_layer(kind, norm, option
         call = {"mask": tf.constant(mask.copy()), "training": "seed" in of_cell}
         actual = rnn(x, initial_state=[*states, *counter], **call)
         kinds.assert_close(actual[: 1 + kind.states], layer(x, initial_state=states, **call), 1e-12)
+
+
+class NormalizedOutput(kinds.LSTM.cell):
+    """An LSTM that applies the norm of c to h too."""
+
+    def step(self, weights, x, states, dropout, norm):
+        h, c = super().step(weights, x, states, dropout, norm)
+        return [norm("state_norm", h), c]
+
+
+def test_a_step_may_apply_a_norm_to_two_tensors():
+    cell = NormalizedOutput(UNITS, {"state_norm": LayerNormalization()}, dtype="float64")
+    x = kinds.inputs()
+    expected = keras.layers.RNN(cell, dtype="float64")(x)
+    kinds.assert_close(NormRNN(cell, dtype="float64")(x), expected)
 
 
 @pytest.mark.parametrize(("norm", "graph"), [("batch", False), ("timestep", True)], ids=str)

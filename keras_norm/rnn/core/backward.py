@@ -21,7 +21,7 @@ def backward(
     residuals: Tree,
     weights: Tree,
     constants: Tree,
-    d_outputs: Tensor | None,
+    d_outputs: Tensors,
     d_states: Tensors,
 ) -> tuple[Tensors, Tensors, Tree]:
     """Compute the gradients of the inputs, the initial states and the weights of a recurrence.
@@ -35,7 +35,7 @@ def backward(
         residuals: residuals of `forward`.
         weights: weights of `forward`.
         constants: constants of `forward`.
-        d_outputs: gradient of the first state at every timestep, or None.
+        d_outputs: a list of the gradient of the first state at every timestep; or empty.
         d_states: gradients of the last states.
     """
     # Check the gradients of one timestep only: PyTorch calls `body` at every timestep.
@@ -56,7 +56,8 @@ def backward(
             d = [ops.where(unmasked, x, 0.0) for x in d]
         changes = changes_at(recurrence.zoneout, rows["constants"].get("changes", []))
         d, of_old = divide_gradients(changes, d)
-        norms = StepNorms(recurrence, weights, rows["constants"], statistics, later.items())
+        of_slots = recurrence.cell, recurrence.norms, weights, rows["constants"]
+        norms = StepNorms(*of_slots, statistics, later.items())
         gates = rows["gates"]
         if loop.joins_gates:
             gates = ops.split(gates, gates.shape[-1] // old[-1].shape[-1], axis=-1)
@@ -113,8 +114,8 @@ def backward(
     arrays = {name: residuals[name] for name in names} | {"grams": of_h.grams(hs)}
     read = ("unmasked", "resets", "changes", "step")
     arrays["constants"] = {k: v for k, v in constants.items() if k in read}
-    if d_outputs is not None:
-        arrays["d_outputs"] = d_outputs
+    if d_outputs:
+        arrays["d_outputs"] = d_outputs[0]
     shared = shared_tensors(weights, constants)
     shared |= {"transposed": of_h.transposed(), "after_reset": after_reset}
     sums = _zero_sums(recurrence, weights, d_states[0])

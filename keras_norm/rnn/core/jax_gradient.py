@@ -25,15 +25,15 @@ def run(
     *,
     return_sequences: bool,
     training: bool,
-) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
+) -> tuple[Tensors, Tensors, dict[str, Tensors]]:
     """Run a recurrence with a custom gradient in training; see `sequence.forward` for arguments.
 
     Inference has the gradient that JAX derives, so that forward mode (`jax.jvp`) works.
 
     Returns:
-        The first state at every timestep or None, the last states, and the batch statistics.
+        The outputs and the last states of `ForwardResults`, and the batch statistics.
     """
-    results: tuple[Tensor | None, Tensors, dict[str, Tensors]]
+    results: tuple[Tensors, Tensors, dict[str, Tensors]]
     results = _program(recurrence, return_sequences, training)(xs, states, weights, constants)
     return results
 

@@ -223,9 +223,14 @@ class Recurrence(NamedTuple):
         return (*self.kernel, *self.recurrent, *self.inner, *self.joint)
 
     @property
+    def norms(self) -> dict[str, Any]:
+        """The norm of each slot, or None, by name."""
+        return {slot.name: slot.norm for slot in self.slots}
+
+    @property
     def learning(self) -> list[str]:
         """Names of the norms that compute statistics of the batch, such as "kernel_norm"."""
-        return [slot.name for slot in self.slots if getattr(slot.norm, "learning", False)]
+        return [name for name, norm in self.norms.items() if getattr(norm, "learning", False)]
 
     def read_by_step(self, weights: Tree, constants: Tree) -> CellWeights:
         """Merge the weights in "cell", the options, and the masks of a timestep to one dict."""

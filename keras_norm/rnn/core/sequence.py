@@ -5,7 +5,7 @@ all timesteps with a kernel run before or after a loop.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from keras import ops
 
@@ -73,13 +73,13 @@ class ForwardResults(NamedTuple):
     """Results of `forward`: outputs, last states, batch statistics and residuals.
 
     Args:
-        outputs: the first state at every timestep (time, batch, units), or None.
+        outputs: a list of the first state at every timestep (time, batch, units); or empty.
         states: the last states.
         statistics: mean and variance (time, 1, features) of the batch by slot.
         residuals: arrays that `backward` reads; empty at inference.
     """
 
-    outputs: Tensor | None
+    outputs: Tensors
     states: Tensors
     statistics: dict[str, Tensors]
     residuals: Tree
@@ -121,7 +121,8 @@ def forward(
         states, latest = carry
         weights, unmasked = shared["weights"], rows["constants"].get("unmasked")
         states = reset_states(states, rows["constants"].get("resets"), shared["after_reset"])
-        norms = StepNorms(recurrence, weights, rows["constants"], carried=latest.items())
+        of_slots = recurrence.cell, recurrence.norms, weights, rows["constants"]
+        norms = StepNorms(*of_slots, carried=latest.items())
         product = recurrent_product(recurrence, weights).multiply(
             apply_masks(shared["dropout"], states[0])
         )
@@ -162,11 +163,10 @@ def forward(
     latest = {slot.name: first_latest(slot.width, dtype) for slot in sharing}
     (last, _), written = loop(body, (states, latest), arrays, shared, initial=initial)
     if not training:
-        return ForwardResults(written["outputs"][0] if return_sequences else None, last, {}, {})
-    outputs = written["states"][0][1:] if return_sequences else None
+        return ForwardResults(written["outputs"], last, {}, {})
+    outputs = [written["states"][0][1:]] if return_sequences else []
     statistics = written["statistics"]
-    of_slots: dict[str, Any] = {slot.name: slot.norm for slot in recurrence.slots}
-    batch = {name: of_slots[name].moments(statistics[name]) for name in recurrence.learning}
+    batch = {name: recurrence.norms[name].moments(statistics[name]) for name in recurrence.learning}
     kept = {"xs": xs, "last": last, "x_product": [a] if of_x.is_needed else []}
     kept["after_reset"] = after_reset
     return ForwardResults(outputs, last, batch, written | kept)

@@ -1,10 +1,10 @@
 """The norms of a recurrence at one timestep, and their gradients."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from keras_norm.ops.timestep_norm import with_latest
-from keras_norm.rnn.core.recurrence import FusedNorm, Recurrence, Tree
+from keras_norm.rnn.core.recurrence import FusedNorm, Tree
 from keras_norm.typing import Tensor, Tensors
 
 WRONG_STATISTICS = "{}.statistics must return a list of tensors. Received: {}."
@@ -15,9 +15,10 @@ class StepNorms:
     """The norms of a recurrence at one timestep: `norms("kernel_norm", a)` normalizes `a`.
 
     Args:
-        recurrence: the recurrence.
-        weights: weights of the recurrence.
-        constants: constants of this timestep, "unmasked" and "moving".
+        cell: class of the cell.
+        norms: norms by slot.
+        weights: weights of the recurrence: gammas and betas by slot.
+        constants: constants of this timestep, "unmasked" and "moving"; or of all timesteps at once.
         statistics: statistics by slot in the backward pass. In the forward pass calls store them.
         carried: `latest` of `TimestepNorm` by slot, in the backward pass `later`. Calls change it.
 
@@ -28,17 +29,18 @@ class StepNorms:
 
     def __init__(
         self,
-        recurrence: Recurrence,
+        cell: Any,
+        norms: Mapping[str, Any],
         weights: Tree,
         constants: Tree,
         statistics: dict[str, Tensors] | None = None,
         carried: Iterable[tuple[str, Tensors]] = (),
     ) -> None:
-        self.cell = recurrence.cell
-        self.norms: dict[str, Any] = {slot.name: slot.norm for slot in recurrence.slots}
+        self.cell, self.norms = cell, norms
         self.gamma, self.beta = weights["gamma"], weights["beta"]
         self.unmasked, self.moving = constants.get("unmasked"), constants.get("moving", {})
-        self.statistics: dict[str, Tensors] = {} if statistics is None else statistics
+        self.is_backward = statistics is not None
+        self.statistics: dict[str, Tensors] = statistics or {}
         self.gradients: dict[str, dict[str, Tensor]] = {}
         self.carried = dict(carried)
 
@@ -52,7 +54,7 @@ class StepNorms:
         """Normalize `a` with the norm `name`, if this norm is not None; then add `bias`."""
         norm, gamma, y = self.norms.get(name), self.gamma.get(name), a
         if norm is not None:
-            if name not in self.statistics:
+            if not self.is_backward:
                 moving = self.moving.get(name, [])
                 if isinstance(norm, FusedNorm):
                     y, self.statistics[name] = norm.normalize(a, gamma, bias, moving)

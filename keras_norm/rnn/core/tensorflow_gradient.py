@@ -1,14 +1,14 @@
 """The custom gradient of the TensorFlow backend."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_norm.keras_internals import computes_on_cpu, xla_compiles
 from keras_norm.rnn.core.backward import backward
 from keras_norm.rnn.core.recurrence import Recurrence, Tree
-from keras_norm.rnn.core.sequence import forward
+from keras_norm.rnn.core.sequence import ForwardResults, forward
 from keras_norm.rnn.core.tensorflow_programs import CompiledLoop, TracedLoop, traced
 from keras_norm.typing import Nest, Tensor, Tensors
 
@@ -20,10 +20,6 @@ PARTS = 2
 # below: a hundred lengths need a dozen programs, and a batch of 20 uses the program for 32 rows.
 LENGTHS = sorted(n * 2**k for n in (2, 3) for k in range(28))
 ROWS = [1, 2, 4, 16, *(16 * n for n in LENGTHS[:-8])]
-
-
-# Results of `sequence.forward`, with the outputs in a list.
-ListResults: TypeAlias = tuple[Tensors, Tensors, dict[str, Tensors], Tree]
 
 
 class Inputs(NamedTuple):
@@ -43,11 +39,11 @@ def run(
     *,
     return_sequences: bool,
     training: bool,
-) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
+) -> tuple[Tensors, Tensors, dict[str, Tensors]]:
     """Run a recurrence with a custom gradient; see `sequence.forward` for the arguments.
 
     Returns:
-        The first state at every timestep or None, the last states, and the batch statistics.
+        The outputs and the last states of `ForwardResults`, and the batch statistics.
     """
     batch_size, time = xs[0].shape[1], tf.shape(xs[0])[0]
     # Split the batch only if no norm needs statistics of the whole batch, and only outside XLA:
@@ -105,9 +101,10 @@ def run(
     last = [tf.ensure_shape(state, [batch_size, state.shape[-1]]) for state in last]
     batch_statistics = tf.nest.map_structure(lambda s: tf.stop_gradient(s[:time]), statistics[0])
     if not return_sequences:
-        return None, last, batch_statistics
+        return [], last, batch_statistics
     joined = tf.concat([of_part[0] for of_part in outputs], axis=1)[:time, :batch]
-    return tf.ensure_shape(joined, [*xs[0].shape[:2], joined.shape[-1]]), last, batch_statistics
+    joined = tf.ensure_shape(joined, [*xs[0].shape[:2], joined.shape[-1]])
+    return [joined], last, batch_statistics
 
 
 def _run_part(
@@ -118,7 +115,7 @@ def _run_part(
     inputs: Inputs,
     constants: Tree,
 ) -> tuple[Tensors, Tensors, dict[str, Tensors]]:
-    """Run one part of the batch; its outputs are a list with one tensor, or an empty list."""
+    """Run one part of the batch."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def differentiable(inputs: Inputs) -> Nest:
@@ -154,9 +151,9 @@ def _forward(
     xs: Tensors,
     states: Tensors,
     constants: Tree,
-) -> ListResults:
-    """Run `sequence.forward`; the outputs are a list, because a program cannot return None."""
-    results = forward(
+) -> ForwardResults:
+    """Run `sequence.forward` in a loop of `steps` timesteps."""
+    return forward(
         recurrence,
         loop(steps),
         xs,
@@ -166,8 +163,6 @@ def _forward(
         return_sequences=return_sequences,
         training=training,
     )
-    outputs = [] if results.outputs is None else [results.outputs]
-    return outputs, results.states, results.statistics, results.residuals
 
 
 def _backward(
@@ -179,9 +174,8 @@ def _backward(
     d_outputs: list[Tensor],
     d_states: Tensors,
 ) -> Inputs:
-    d_output = d_outputs[0] if d_outputs else None
     loop = CompiledLoop(steps)
-    return Inputs(*backward(recurrence, loop, residuals, weights, constants, d_output, d_states))
+    return Inputs(*backward(recurrence, loop, residuals, weights, constants, d_outputs, d_states))
 
 
 def _gradient(

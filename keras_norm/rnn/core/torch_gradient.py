@@ -10,7 +10,7 @@ from keras import tree
 
 from keras_norm.rnn.core.backward import backward
 from keras_norm.rnn.core.recurrence import Recurrence, Tree, map_tree
-from keras_norm.rnn.core.sequence import Body, forward
+from keras_norm.rnn.core.sequence import Body, ForwardResults, forward
 from keras_norm.rnn.core.torch_norms import fold_gamma, fuse_norms
 from keras_norm.typing import Nest, Tensor, Tensors
 
@@ -24,14 +24,14 @@ def run(
     *,
     return_sequences: bool,
     training: bool,
-) -> tuple[Tensor | None, Tensors, dict[str, Tensors]]:
+) -> tuple[Tensors, Tensors, dict[str, Tensors]]:
     """Run a recurrence with a custom gradient; see `sequence.forward` for the arguments.
 
     The gradient is custom at inference too: `training` changes only the norms of the recurrence.
     Under `torch.compile` PyTorch derives the gradient of the loop.
 
     Returns:
-        The first state at every timestep or None, the last states, and the batch statistics.
+        The outputs and the last states of `ForwardResults`, and the batch statistics.
     """
     fused = fuse_norms(recurrence, xs[0].shape[1], masked="unmasked" in constants)
     arguments = xs, states, weights, constants
@@ -49,7 +49,7 @@ def run(
         # only together with residuals.
         stores = bool(folded.learning)
         outputs, last, statistics = _forward(folded, return_sequences, stores, arguments)[:3]
-    return (outputs[0] if outputs else None), last, statistics
+    return outputs, last, statistics
 
 
 class CustomGradient(torch.autograd.Function):
@@ -88,7 +88,6 @@ class CustomGradient(torch.autograd.Function):
             )
         else:
             residuals = tree.pack_sequence_as(of_residuals, saved[n:])
-            d_output = d_outputs[0] if d_outputs else None
             _, _, weights, constants = arguments
             gradients = tree.flatten(
                 backward(
@@ -97,7 +96,7 @@ class CustomGradient(torch.autograd.Function):
                     residuals,
                     weights,
                     constants,
-                    d_output,
+                    d_outputs,
                     d_states,
                 )
             )
@@ -142,17 +141,15 @@ class LoopOverTime:
 
 def _forward(
     recurrence: Recurrence, return_sequences: bool, stores_residuals: bool, arguments: Nest
-) -> tuple[Tensors, Tensors, dict[str, Tensors], Tree]:
-    """Run `sequence.forward`; its outputs are a list with one tensor, or an empty list."""
-    results = forward(
+) -> ForwardResults:
+    """Run `sequence.forward` in a Python loop."""
+    return forward(
         recurrence,
         LoopOverTime(),
         *arguments,
         return_sequences=return_sequences,
         training=stores_residuals,
     )
-    outputs = [] if results.outputs is None else [results.outputs]
-    return outputs, *results[1:]
 
 
 def _differentiable_gradients(

@@ -4,7 +4,6 @@ import pytest
 import tensorflow as tf
 
 from keras_norm.rnn.core.operations import activate
-from keras_norm.rnn.core.recurrence import Recurrence
 from keras_norm.rnn.core.step_norms import StepNorms
 from tests.rnn import kinds
 from tests.rnn.kinds import GRU, KINDS, LSTM, SIMPLE_RNN
@@ -17,7 +16,7 @@ GROUPS = {LSTM: [4], GRU: [2, 1], SIMPLE_RNN: [1]}
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_step_stores_the_gradients_of_x_and_u_once_and_gates_in_place_of_x(kind):
     weights = {"gamma": {}, "beta": {}}
-    norms = StepNorms(Recurrence(kind.cell, (), (), ()), weights, {"moving": {}}, None)
+    norms = StepNorms(kind.cell, {}, weights, {"moving": {}})
     x, u = ([tf.constant(kinds.draw(BATCH, n * UNITS)) for n in GROUPS[kind]] for _ in range(2))
     states = [tf.constant(kinds.draw(BATCH, UNITS))] * kind.states
     step = kind.cell.forward_step(x, u, states, {}, activate, norms)
