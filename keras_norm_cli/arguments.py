@@ -135,9 +135,9 @@ def make_parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--step",
         action=argparse.BooleanOptionalAction,
-        help="--step: fail if the model cannot run one timestep at a time; --no-step: write no "
-        "step signature; default: write a step signature if the model can run one timestep at a "
-        "time and its number of timesteps is dynamic",
+        help="--step: write a signature that runs one timestep for each call, or fail; --no-step: "
+        "write none; default: write it if the model can run single timesteps and its number of "
+        "timesteps is dynamic",
     )
     npz(export, "--samples", f"{ARRAYS}: samples to test the files and to calibrate int8")
     export.add_argument(
@@ -223,6 +223,6 @@ def make_parser() -> argparse.ArgumentParser:
     new_model(convert)
 
     inspect = command("inspect", "list a model's normalization layers, inputs and outputs")
-    text = "also list how much the inputs differ in size, if a norm of W x removes the differences"
+    text = "also warn of layers whose inputs differ in size, if their norm removes the difference"
     npz(inspect, "--data", f"{ARRAYS}: {text}")
     return parser

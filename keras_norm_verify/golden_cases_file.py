@@ -25,7 +25,8 @@ VERSION = 1
 # protects against a small file that unpacks to gigabytes.
 MAX_BYTES = 256 * 2**20
 MAX_CHARACTERS = 2**22  # Maximum length of the JSON text.
-# Zip compressions that NumPy writes. Other compressions unpack whole blocks, which may be huge.
+# NumPy writes .npz files with these two compressions. Refuse all others: they may unpack a huge
+# block at once.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 

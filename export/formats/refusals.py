@@ -31,7 +31,7 @@ def warn_of_static_batch(model: keras.Model) -> None:
             "have the same batch size. For a dynamic batch size, begin the model with "
             "keras.Input(shape): without this layer, a Sequential model has the sizes of its first "
             "call",
-            stacklevel=4,  # skip this function, the exporter and its decorator
+            stacklevel=4,  # the user's line, which called the exporter through its decorator
         )
 
 
@@ -117,8 +117,9 @@ def name_layers(model: keras.Model, nodes: Iterable[str]) -> str:
 def _layer_of_node(node: str, classes: Container[str]) -> str | None:
     """Find the innermost layer in a node's name, such as "model_1/encoder_1/lstm_1/while"."""
     for scope in reversed(node.split("/")[:-1]):
-        # Keras opens the name scope of the layer "lstm" twice, and TensorFlow names the second
-        # scope "lstm_1". So look for a layer "lstm" before a layer "lstm_1".
+        # The scope "lstm_1" may belong to the layer "lstm" or to the layer "lstm_1": Keras opens
+        # the scope of a layer twice, and TensorFlow adds "_1" to the second scope. Try the layer
+        # "lstm" first.
         for name in (re.sub(r"_\d+$", "", scope), scope):
             if name in classes:
                 return name

@@ -56,8 +56,8 @@ def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
     """
     if not fills:
         return (
-            "no input feeds a Masking layer, an Embedding with mask_zero=True, or the mask of a "
-            "layer directly"
+            "the model has no input that determines a mask: none is the input of a Masking layer "
+            "or of an Embedding with mask_zero=True, or is itself a mask"
         )
     static = [name for name in fills if name not in samples.sequences]
     if static:

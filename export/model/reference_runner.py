@@ -15,9 +15,9 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Array, Arrays
 
-# Models that the parent process trained on another backend, and that this process has loaded on
-# TensorFlow. The value is the name of the backend, such as "jax", and a function. The function
-# takes the name and the arguments of a `KerasRunner` method, and calls it in the parent process.
+# Backend and caller of each model that the parent process trained on another backend, and that this
+# process has loaded on TensorFlow: {model: ("jax", caller)}. `caller(name, *arguments)` calls a
+# method of `KerasRunner`, which runs a Keras model, in the parent process.
 TRAINED: weakref.WeakKeyDictionary[keras.Model, tuple[str, Callable[..., Any]]] = (
     weakref.WeakKeyDictionary()
 )

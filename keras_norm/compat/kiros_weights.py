@@ -120,8 +120,8 @@ def _require_norms(cell: keras.layers.Layer) -> None:
     for slot, norm in cell.slot_layers().items():
         if isinstance(norm, BiasedLayerNormalization) != (slots[slot] == "biased"):
             raise ValueError(
-                f"{SOURCE} adds the bias of W x inside the norm, and U h has no bias. Received "
-                f"{describe(cell)} with {type(norm).__name__} in {slot}. {advice}."
+                f"{SOURCE} normalizes W x + b and U h, so only the norm of W x has a bias. "
+                f"Received {describe(cell)} with {slot}={type(norm).__name__}. {advice}."
             )
 
 

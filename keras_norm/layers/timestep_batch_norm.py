@@ -195,8 +195,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # Take the first row of `mean` and `variance`. For an empty batch without rows, the sum
-            # is 0. The count of an empty batch is 0 too, so this sum changes no statistics.
+            # The sum of one row is the first row of `mean` and `variance`, or 0 for an empty batch
+            # without rows. An empty batch has a count of 0, so this 0 changes no statistics.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in batch[:2])
             batch = BatchStatistics(mean, variance, ops.where(here, batch.count, 0.0))
             batch = self.merge_replicas(batch, per_timestep=False)

@@ -83,8 +83,8 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
     options = _hashable_options(cell)
     zoneout: tuple[float, ...] = cell.zoneout_rates()
     if training:
-        # In training only `draw_masks` needs the rates. The recurrence has True for each rate above
-        # 0, so one compiled program serves all rates above 0.
+        # Training draws the masks of zoneout outside the program, with the rates. The program needs
+        # only True for a rate above 0, so one compiled program serves all such rates.
         zoneout = tuple(rate > 0 for rate in zoneout)
     return Recurrence(type(cell), *slots, cell.groups(), zoneout, options, *masks)
 

@@ -32,11 +32,11 @@ from keras_norm.rnn.slot_statistics import (
 from keras_norm.typing import Config, Nest, Tensor, TensorLike, Tensors
 
 UNSUPPORTED = (
-    "compiled=True does not support {layer_class} '{layer_name}'. It supports tanh and sigmoid, "
-    "and in each slot no norm, LayerNormalization, RMSNormalization, TimestepBatchNormalization or "
-    "another layer with its own step_norm. The epsilon of a per-sample norm must be above 0. It "
-    "does not support unroll, normalize_carry, reset_after=False, a step without a backward_step, "
-    "and the checks of tf.debugging. Leave compiled at 'auto'."
+    "compiled=True does not support {layer_class} '{layer_name}'. Leave compiled at 'auto'. "
+    "compiled=True needs the activations tanh and sigmoid. A norm must be a LayerNormalization or "
+    "RMSNormalization with an epsilon above 0, a TimestepBatchNormalization, or a layer with a "
+    "method step_norm. A cell of your own needs a backward_step. The options unroll, "
+    "normalize_carry, reset_after=False and the checks of tf.debugging are not possible."
 )
 
 

@@ -126,7 +126,7 @@ def fold_weights(
                 blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
         if any(slot in centered for slot in slots):
             kernels[side] = ops.concatenate(blocks, axis=1)
-        # The slots of x W + h U are in both dicts of `kernel_slots`. Add their betas once, to the
+        # A norm of the sum x W + h U is in `kernel_slots` of W and of U. Add its beta once, to the
         # bias of x W.
         own = [slot for slot in slots if side == 0 or slot not in kernel_slots[0]]
         for slot in [slot for slot in own if slot in betas]:
