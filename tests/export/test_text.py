@@ -101,8 +101,9 @@ def test_a_check_of_texts_and_numbers_compares_texts_for_equality(mixed, saved_m
 
 
 @pytest.mark.slow
-def test_other_weights_are_found_in_a_model_of_texts(saved, unmeasured_rounding):
+def test_other_weights_are_found_in_a_model_of_texts(classifier, saved, unmeasured_rounding):
     other = text_models.classifier()
+    other.set_weights(classifier.get_weights())
     kernel, bias = other.get_layer("kind").get_weights()
     other.get_layer("kind").set_weights([2.0 * kernel, bias])
     (finding, *_) = check(other, saved, text_models.texts()).findings

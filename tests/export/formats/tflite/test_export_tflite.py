@@ -156,7 +156,7 @@ def of_timesteps():
         (models.dense, {"signature": "step", "step": False}, "Leave step out"),
         (models.dense, {"quantize": "int8", "step": True}, 'signature only: signature="step"'),
         (models.dense, {"signature": "step"}, "has no recurrent layer"),
-        (of_timesteps, {"quantize": "dynamic"}, "of every timestep.*samples="),
+        (of_timesteps, {"quantize": "dynamic"}, "for each timestep.*samples="),
     ],
 )
 def test_an_unsupported_model_or_argument_is_refused(tmp_path, make, arguments, message):
