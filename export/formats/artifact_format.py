@@ -21,14 +21,14 @@ Ops = Mapping[str, list[str]]
 
 @dataclasses.dataclass(frozen=True)
 class ConstantDifference:
-    """Difference of a constant, such as a kernel, between two quantized files of one model.
+    """Difference of one constant, such as a kernel, in two quantized files of the same model.
 
-    The two files are the file to check, and a file that the check exports from the model again.
+    The first file is the file to check. The check exports the second file from the same model.
 
     Attributes:
         name: name of the constant in the file.
         layers: the layer that the constant belongs to, for a message.
-        difference: |actual - expected|, at the value that rounding explains least.
+        difference: |actual - expected| at the value where it exceeds the rounding error most.
         rounding: the sum of the rounding errors of both constants at this value.
     """
 
@@ -136,7 +136,7 @@ class Format:
 def sources_in_runtime(
     runner: type[WorkerRunner], path: pathlib.Path, name: str, precision: str, extra: str = ""
 ) -> tuple[Source, ...]:
-    """Return a tuple of one `Source` (artifact and runtime); () if the runtime is not installed.
+    """Return one `Source` (artifact and runtime) in a tuple, or () if the runtime is missing.
 
     The runtime is the runtime of the class `runner`. `extra` is the pip extra of an optional
     runtime, and "" for a required runtime.

@@ -1,4 +1,4 @@
-"""The registry of file formats that this package can write, run and check."""
+"""Register the file formats that this package can write, run and check."""
 
 import pathlib
 

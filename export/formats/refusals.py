@@ -12,9 +12,9 @@ from keras_norm.export.errors import UnsupportedOpError
 from keras_norm.named_layers import named_layers
 from keras_norm_verify.printable import printable
 
-# Names that TensorFlow accepts. FIRST_SCOPE matches the name of a model, and the path of a weight,
-# such as "lstm/kernel". Both begin with a letter, a digit or ".". SCOPE matches the name of a
-# layer, such as "lstm", which may also begin with "_", for example.
+# Patterns of the names that TensorFlow accepts. FIRST_SCOPE is for the names of models, and for
+# the paths of weights, such as "lstm/kernel": they begin with a letter, a digit or ".". SCOPE is
+# for the names of layers, such as "lstm": they may begin with other characters too, such as "_".
 SCOPE = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 FIRST_SCOPE = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
@@ -31,7 +31,7 @@ def warn_of_static_batch(model: keras.Model) -> None:
             "have the same batch size. For a dynamic batch size, begin the model with "
             "keras.Input(shape): without this layer, a Sequential model has the sizes of its first "
             "call",
-            stacklevel=4,  # the user's line, which called the exporter through its decorator
+            stacklevel=4,  # show the user's line that called the exporter
         )
 
 
@@ -63,7 +63,7 @@ def _refuse_names(model: keras.Model, layers: Sequence[tuple[str, keras.Layer]])
     if not FIRST_SCOPE.fullmatch(model.name):
         _refuse_name("model", model.name)
     for path, layer in layers:
-        # `signature.unique` makes the names of inputs valid, so input layers need no check.
+        # Input layers need no check: the exporter makes their names valid (`signature.unique`).
         if not isinstance(layer, keras.layers.InputLayer) and not SCOPE.fullmatch(layer.name):
             _refuse_name("layer", path)
         for weight in layer.weights:
@@ -80,7 +80,7 @@ def _refuse_name(kind: str, name: str) -> None:
 
 
 def refuse_text(model: keras.Model, runtime: str) -> None:
-    """Raise UnsupportedOpError if an input of the model is text: `runtime` does not support it."""
+    """Raise UnsupportedOpError if an input of the model is text, which `runtime` cannot read."""
     for name in signature.text_inputs(model):
         raise UnsupportedOpError(
             f'input "{name}" takes text, and {runtime} has no operations on text. Export the part '
@@ -115,11 +115,11 @@ def name_layers(model: keras.Model, nodes: Iterable[str]) -> str:
 
 
 def _layer_of_node(node: str, classes: Container[str]) -> str | None:
-    """Find the innermost layer in a node's name, such as "model_1/encoder_1/lstm_1/while"."""
+    """Return the innermost layer of a node: "lstm" for "model_1/encoder_1/lstm_1/while"."""
     for scope in reversed(node.split("/")[:-1]):
-        # The scope "lstm_1" may belong to the layer "lstm" or to the layer "lstm_1": Keras opens
-        # the scope of a layer twice, and TensorFlow adds "_1" to the second scope. Try the layer
-        # "lstm" first.
+        # Keras opens the scope of a layer twice. For the layer "lstm", TensorFlow names the scopes
+        # "lstm" and "lstm_1". So the scope "lstm_1" is the layer "lstm", if the model has it.
+        # Otherwise the scope "lstm_1" is the layer "lstm_1".
         for name in (re.sub(r"_\d+$", "", scope), scope):
             if name in classes:
                 return name

@@ -57,7 +57,8 @@ def staged(
             _require_replaceable(other, overwrite)
             with contextlib.ExitStack() as undo:
                 if other is not None and other.exists():
-                    # Move the old file named `beside` away; move it back if the rename below fails.
+                    # Move the old file `other` away. If the new file or folder cannot get its final
+                    # name, move `other` back.
                     away = work / f"{other.name}.old"
                     other.replace(away)
                     undo.callback(away.replace, other)
@@ -114,7 +115,7 @@ def replace_text(path: pathlib.Path, text: str) -> None:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
         unfinished.replace(path)
     except OSError as error:
-        # The message of `error` names the temporary file. The new message names `path` instead.
+        # `error` names the temporary file. Raise an error that names `path`, the user's file.
         raise type(error)(error.errno, error.strerror, str(path)) from error
     finally:
         unfinished.unlink(missing_ok=True)
@@ -140,7 +141,7 @@ def _move(new: pathlib.Path, target: pathlib.Path) -> None:
 
     If two exports to one path end together, the later export fails.
     """
-    if new.is_dir():  # a rename does not replace a folder that has content
+    if new.is_dir():  # `rename` fails if `target` is a folder with content
         new.rename(target)
         return
     try:

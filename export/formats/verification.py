@@ -27,8 +27,8 @@ from keras_norm_verify.saved_model import load_saved_model
 
 logger = logging.getLogger("keras_norm.export")
 
-# Function that runs a single-step model on whole sequences, timestep by timestep, and returns the
-# outputs (`Step.over_time`).
+# Type of `Step.over_time`: a function that runs a single-step model timestep by timestep on whole
+# sequences, and returns the outputs.
 OverTime = Callable[[Run, Arrays], Arrays]
 
 
@@ -135,14 +135,14 @@ def judge_if_it_runs(model: keras.Model, data: TensorLike = None) -> Judge | Non
 
 
 def _with_empty_text(judge: Judge) -> Judge:
-    """Add a test input of one empty text, if the model runs on it; else log a warning."""
+    """Add a test input of one empty text; if the model fails on this text, log a warning."""
     model, case = judge.model, judge.expected.cases[0]
     if len(case.rows) != 1:
         return judge  # the model has a static batch size of several texts
     empty = without_text(case)
     try:
         outputs = judge.run(empty.inputs)
-    # A layer may raise any error for a sequence without timesteps.
+    # Catch any exception: a layer may raise any for an empty text, which has no timesteps.
     except Exception as error:
         logger.warning(
             'model "%s" fails on a request of one empty text, and so does the exported file: %s. '
@@ -217,7 +217,7 @@ def make_golden_cases(
         golden_cases += [stream_case(k, step) for k in (every if step_only else [1])]
     source = f'the outputs of the Keras model "{name}"'
     if in_eight_bits:
-        source = "the outputs that it had at export (8 bits change the Keras model's outputs)"
+        source = "the outputs that the file had at export (8 bits change the Keras model's outputs)"
     elif quantize:
         source += f" to the precision of {quantize}"
     return GoldenCases(name, source, installed_versions(), {}, tuple(golden_cases))

@@ -50,7 +50,7 @@ def write_vocabularies(
         ):
             continue
         if isinstance(layer, keras.layers.TextVectorization):
-            # A TextVectorization contains a StringLookup with the same vocabulary: skip that layer.
+            # Skip the StringLookup inside this layer, because it has the same vocabulary.
             vectorizers += (f"{path}/",)
         if layer.name in vocabularies:
             raise ValueError(
@@ -72,7 +72,7 @@ def write_vocabularies(
     files = {name: target / f"{name}.txt" for name in vocabularies}
     if not overwrite and (existing := [file for file in files.values() if file.exists()]):
         raise FileExistsError(f"{existing[0]} exists; choose another folder, or overwrite=True")
-    missing_folders(target)  # raises NotADirectoryError if `target` or a parent is a file
+    missing_folders(target)  # check that neither `target` nor a parent is a file
     target.mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         replace_text(file, "\n".join(vocabularies[name]))

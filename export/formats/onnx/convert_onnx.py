@@ -23,9 +23,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
         name: tf.TensorSpec(spec.shape, spec.dtype, name)
         for name, spec in function.structured_input_signature[1].items()
     }
-    # Freeze the function: the tensors that it captures, such as a layer's constant, become
-    # constants of its graph. Otherwise tf2onnx would make every captured tensor an input of the
-    # ONNX file.
+    # Freeze the function: its captured tensors, such as the weights, become constants of the graph.
+    # Otherwise tf2onnx would make each captured tensor an input of the ONNX file.
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
 
     def with_names(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -38,15 +37,15 @@ def load(options: protocol.Options) -> protocol.Loaded:
     for graph in onnx_graph.graphs(converted.graph):
         repair_means(graph)
     onnx.save(converted, options["path"])
-    # If tf2onnx cannot convert an operation, it writes TensorFlow's operation to the ONNX file. So
-    # an operation that ONNX does not define is unsupported.
+    # Report each operation that ONNX does not define: tf2onnx cannot convert this operation, and
+    # has copied TensorFlow's operation to the ONNX file.
     ops = onnx_graph.operations(converted)
     unsupported = {op: nodes for op, nodes in ops.items() if not onnx.defs.has(op)}
     return protocol.Loaded({"unsupported": unsupported})
 
 
 def repair_means(graph: onnx.GraphProto) -> None:
-    """Reduce the rounding error of each mean(x) that a graph subtracts from x, as LayerNorm does.
+    """Reduce the rounding error of mean(x) where a graph computes x - mean(x), as in LayerNorm.
 
     ONNX Runtime's mean of 257 equal values has an error of several units in the last place. A norm
     divides this error by sqrt(epsilon): its output for digital silence is noise instead of 0.

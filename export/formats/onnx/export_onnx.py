@@ -34,8 +34,9 @@ from keras_norm.substitution import Substitutes
 from keras_norm.typing import TensorLike
 from keras_norm_verify.artifact import SUFFIX
 
-# Functions that replace functions of keras_norm while a model is traced for an ONNX file. Each
-# iteration of their loop runs one timestep: tf2onnx cannot convert a loop that runs several.
+# Functions that replace functions of keras_norm while a model is traced for an ONNX file. The new
+# loop over time runs one timestep in each iteration. tf2onnx cannot convert the original loop,
+# which runs several timesteps in each iteration.
 ONNX_FUNCTIONS: Substitutes = {
     tensorflow_scan: {
         "scan_by_block": lambda step, xs, carry, like, independent_rows=False: (

@@ -20,7 +20,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
     `options["every_tensor"]` the outputs are all tensors computed outside loops, by name.
     """
     settings = onnxruntime.SessionOptions()
-    # ONNX Runtime raises its errors as exceptions, so it need not log them too.
+    # Do not log errors: ONNX Runtime raises them as exceptions too.
     settings.log_severity_level = FATAL
 
     def opened(file: str | bytes) -> onnxruntime.InferenceSession:
@@ -30,12 +30,12 @@ def load(options: protocol.Options) -> protocol.Loaded:
     outputs = [output.name for output in session.get_outputs()]
     model = onnx_graph.read(pathlib.Path(options["path"]))
     if options.get("every_tensor"):
-        # Load the weights that are stored in separate files. Below, ONNX Runtime gets the model as
-        # bytes without a path, so it would look for these files in the working directory.
+        # Load weights that are stored in separate files into `model`. ONNX Runtime could not find
+        # these files, because it gets `model` as bytes without a path.
         onnx.load_external_data_for_model(model, str(pathlib.Path(options["path"]).parent))
         computed = [name for node in model.graph.node for name in node.output if name]
-        # Make every computed tensor an output of the graph. A name is enough: ONNX Runtime infers
-        # the type and shape.
+        # Make every computed tensor an output of the graph. Only its name is given: ONNX Runtime
+        # infers the dtype and the shape.
         new = (onnx.ValueInfoProto(name=name) for name in computed if name not in outputs)
         model.graph.output.extend(new)
         session, outputs = opened(model.SerializeToString()), computed

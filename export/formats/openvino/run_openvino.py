@@ -26,7 +26,7 @@ def load(options: protocol.Options) -> protocol.Loaded:
         output_indices = port_indices(model.outputs, options["outputs"])
         keep_reductions_apart(model)
         model = with_float32_interface(model)
-        # Without this precision hint OpenVINO computes in bfloat16 or float16 on many processors.
+        # Compute in float32. By default OpenVINO uses bfloat16 or float16 on many processors.
         compiled = core.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     except RuntimeError as error:
         raise RuntimeError(f"OpenVINO cannot read the file: {reason(str(error))}") from error
@@ -57,9 +57,10 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def port_indices(ports: Sequence[openvino.ConstOutput], tensors: dict[str, str]) -> dict[str, int]:
-    """Return {name: index in `ports`}; `ports` are all inputs or all outputs of the model.
+    """Return a dict: name of an input or output -> index of its port in OpenVINO's model.
 
-    `tensors` is a dict: name of an input or output -> name of its tensor in the file.
+    `ports` are all inputs, or all outputs, of OpenVINO's model. `tensors` is a dict: name of an
+    input or output -> name of its tensor in the file.
     """
     return {
         name: next(i for i, port in enumerate(ports) if tensor in port.names)
@@ -68,7 +69,7 @@ def port_indices(ports: Sequence[openvino.ConstOutput], tensors: dict[str, str])
 
 
 def keep_reductions_apart(model: openvino.Model) -> None:
-    """Prevent OpenVINO from fusing a reduction of a 3D tensor with later operations.
+    """Prevent OpenVINO from fusing a reduction (e.g. a mean) of a 3D tensor with later operations.
 
     The fused operation would return wrong outputs. OpenVINO (2026.4.1) fuses later operations, such
     as a product with a constant, into a reduction. In a tensor of three dimensions the fusion
@@ -84,7 +85,7 @@ def keep_reductions_apart(model: openvino.Model) -> None:
 
 
 def subgraphs(op: openvino.Node) -> list[openvino.Model]:
-    """Return the graphs that a loop or an If operation runs; [] for any other operation."""
+    """Return the graphs that a loop or an `If` operation runs; [] for any other operation."""
     if op.get_type_name() == "If":
         return [op.get_then_body(), op.get_else_body()]
     return [op.get_function()] if op.get_type_name() in ("Loop", "TensorIterator") else []

@@ -151,10 +151,10 @@ def export_saved_model(
             over_time = None if stepper is None else stepper.over_time
             if not verify_saved_model(folder, judge, over_time):
                 logger.warning(
-                    'model "%s" returns other outputs at a second call with equal inputs: it is '
-                    "random in inference, or changes a variable. The exporter did not compare "
-                    "the outputs that differ, and stored no test inputs and outputs (golden cases) "
-                    "for keras-norm verify",
+                    'two calls of the model "%s" with equal inputs return different outputs: the '
+                    "model is random in inference, or changes a variable. The exporter did not "
+                    "compare these outputs with the file. It stored no test inputs and outputs "
+                    "(golden cases) for keras-norm verify",
                     model.name,
                 )
                 golden_cases = False
@@ -211,10 +211,10 @@ def _write_warmup(folder: pathlib.Path, cases: Iterable[GoldenCase]) -> None:
 
 
 def require_replaceable(target: pathlib.Path, version: int | None) -> None:
-    """Raise FileExistsError if the exporter must never overwrite the existing path `target`.
+    """Raise FileExistsError if `target` exists and the exporter must not overwrite it.
 
-    It overwrites neither a path that is not a SavedModel, nor a version that a server may have
-    loaded. A folder whose name is a number is a version too, even if `version` is None.
+    The exporter overwrites neither a path that is not a SavedModel, nor a version that a server may
+    have loaded. A folder whose name is a number is a version too, even if `version` is None.
     """
     if version is not None or target.name.isdecimal():
         raise FileExistsError(

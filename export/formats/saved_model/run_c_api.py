@@ -13,8 +13,8 @@ import ml_dtypes  # noqa: F401  # this import adds the dtype bfloat16 to NumPy
 import numpy as np
 import worker_protocol as protocol
 
-# Name of a tensor in the graph, its type (NumPy's name, "bfloat16" or "string"), and the type's
-# number in TF_DataType.
+# (name of a tensor in the graph, its dtype, number of this dtype in the C enum TF_DataType). The
+# dtype is NumPy's name, "bfloat16" or "string".
 Tensor: TypeAlias = tuple[str, str, int]
 CType: TypeAlias = type[Any]
 
@@ -38,8 +38,8 @@ def open_library() -> ctypes.CDLL:
     lib = _open(folder, "libtensorflow_cc*", ctypes.RTLD_LOCAL)
 
     pointer, integer, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-    # Types of three arguments that TF_SessionRun takes for the inputs and again for the outputs: an
-    # array of TF_Output, an array of tensors, and the length of both arrays.
+    # Types of three arguments: an array of TF_Output, an array of tensors, and the length of both
+    # arrays. TF_SessionRun takes three such arguments for the inputs, and three for the outputs.
     feeds: list[CType] = [ctypes.POINTER(Output), ctypes.POINTER(ctypes.c_void_p), integer]
     dims = ctypes.POINTER(ctypes.c_int64)
     tags = ctypes.POINTER(ctypes.c_char_p)
@@ -184,7 +184,7 @@ class Session:
         return tensor
 
     def _texts(self, tensor: int | None) -> range:
-        """Return the memory address of each text in a tensor; range(0) for a tensor of numbers."""
+        """Return the memory addresses of the texts in a tensor; none if the tensor has numbers."""
         lib = self._lib
         if self._dtypes[lib.TF_TensorType(tensor)] != "string":
             return range(0)

@@ -46,15 +46,15 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
-    """Load a signature as a function that returns every float tensor computed outside loops."""
+    """Load a signature as a function; it returns all float tensors computed outside loops."""
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
     with tempfile.TemporaryDirectory() as folder:
         copy_without_assignments(path, pathlib.Path(folder))
         model = tf.saved_model.load(folder, tags=["serve"])
     signature = model.signatures[name]
-    # In the frozen graph the functions that the signature calls are inlined, so their tensors can
-    # be outputs. The bodies of loops are not inlined.
+    # The frozen graph contains the operations of each function that the signature calls. So the
+    # tensors of these functions can be outputs. The tensors in the bodies of loops cannot.
     frozen = convert_variables_to_constants_v2(signature, lower_control_flow=False)
     computed = [
         tensor
@@ -65,8 +65,8 @@ def load_every_tensor(path: pathlib.Path, name: str) -> protocol.Run:
     ]
     everything = frozen.prune(frozen.inputs, computed)
     names = sorted(signature.structured_input_signature[1])
-    # In the frozen graph the variables are constants. The lookup tables are inputs of the frozen
-    # graph, after the inputs of the model.
+    # The inputs of the frozen graph are the inputs of the model, then the lookup tables. The
+    # variables are constants of the frozen graph.
     captured = zip(signature.graph.internal_captures, signature.captured_inputs, strict=True)
     handles = {placeholder.name: handle for placeholder, handle in captured}
     tables = [handles[tensor.name] for tensor in frozen.inputs[len(names) :]]

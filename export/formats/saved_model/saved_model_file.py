@@ -92,7 +92,7 @@ class SavedModelFile:
         Operation, or "jit_compile" -> names of its nodes or functions; empty if every server can
         run the model.
         """
-        # A server may lack XLA, so an XLA op is unservable even if TensorFlow has a CPU kernel.
+        # A server may lack XLA. So count every XLA operation, even with a CPU kernel in TensorFlow.
         found = {
             op: nodes
             for op, nodes in self.ops.items()
@@ -127,7 +127,7 @@ class SavedModelFile:
     def write_numbered(
         self, name: str, folder: pathlib.Path
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Copy one signature of the SavedModel; name its inputs "input_0" and outputs "output_0".
+        """Copy one signature of the SavedModel, with numbered names, such as "input_0".
 
         In the empty `folder`, the signature `name` becomes `serving_default`. Some readers read
         `serving_default` only, and confuse an input with an output of equal name, such as a state.

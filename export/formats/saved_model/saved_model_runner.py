@@ -68,7 +68,7 @@ class CApiRunner(SavedModelRunner):
 
 
 def _tensors(specs: Mapping[str, tf.TensorSpec]) -> dict[str, tuple[str, str, int]]:
-    """For each input or output return its tensor's name, type, and type number in the C API."""
+    """Return {name of an input or output: (name of its tensor, dtype, the dtype's C number)}."""
     return {n: (t.name, t.dtype.name, t.dtype.as_datatype_enum) for n, t in specs.items()}
 
 
@@ -84,8 +84,7 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         name = f"{name}/{folder.name}"
     in_tensorflow = sources_in_runtime(SavedModelRunner, folder, name, "float64")
     if file.unsafe_ops:
-        # Every runtime refuses a SavedModel with unsafe operations, so one runtime is enough to
-        # report the error.
+        # Use one runtime only: every runtime would refuse this SavedModel with the same error.
         return in_tensorflow
     in_c_api = sources_in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
     if file.multiplies_integers:

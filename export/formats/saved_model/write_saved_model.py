@@ -49,7 +49,7 @@ def write_saved_model(
         if step_only:
             step_specs = _with_static_batch(step_specs)
         traced[STEP] = signature.named_function(step.joined, step_specs)
-    # Pass traced graphs to TensorFlow: Keras' export archive would trace the model four times.
+    # Trace each function once, here. Keras' export archive would trace the model four times.
     graphs = {name: function.get_concrete_function() for name, function in traced.items()}
     for name, function in (signatures or {}).items():
         graphs[name] = _trace_signature(name, function, specs)
@@ -127,8 +127,8 @@ def _trace_signature(
     except Exception as error:
         raise ValueError(
             f'the signature "{name}" fails: {type(error).__name__}: {one_line(error)}. The '
-            f"exporter calls the function with one dict of tensors, by the input names "
-            f"{', '.join(specs)}"
+            f"exporter calls the function with one dict of tensors, whose keys are the names of "
+            f"the inputs: {', '.join(specs)}"
         ) from error
     outputs = graph.structured_outputs
     if not (isinstance(outputs, Mapping) and all(map(tf.is_tensor, outputs.values()))):

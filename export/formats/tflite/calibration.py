@@ -13,7 +13,7 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.signature import input_specs
 from keras_norm.typing import Array, Arrays, Tensor, TensorLike
 
-# Value of `quantize` for a file that computes in integers -> bits of the file's activations.
+# Value of `quantize` -> bits of each activation. Only files with these values compute in integers.
 INTEGERS = {"int8": 8, "int16x8": 16}
 
 
@@ -45,9 +45,9 @@ def read_representative(
 def calibration_data(
     samples: Samples, step: Step | None = None, quantize: str | None = None
 ) -> tuple[Arrays, int]:
-    """Return the calibration arrays by input name, and the number of samples in one model call.
+    """Return the calibration arrays by input name, and the batch size of the calibration.
 
-    The first samples are repeated to fill the last call.
+    The first samples are repeated to fill the last batch.
 
     With `step`, for a file with the step signature only, the arrays are the inputs and states that
     occur while the samples stream through the model. "int8" then omits inputs and hidden states of
@@ -76,7 +76,7 @@ def calibration_data(
 
 
 def _without_zeros(arrays: Arrays, streams: int, batch: int, step: Step) -> Arrays:
-    """Replace or remove zeros in the inputs and states that calibrate a single-step model.
+    """Remove zero inputs, and replace zero states, in the calibration data of a single-step model.
 
     Zeros make 8-bit scales coarse. A per-sample norm divides zeros by sqrt(epsilon), so it
     multiplies them by 316. The products are zeros, so no scale has to include this factor. If an
@@ -106,5 +106,5 @@ def _without_zeros(arrays: Arrays, streams: int, batch: int, step: Step) -> Arra
 
 
 def _nonzero_rows(array: Array) -> Array:
-    """Return a bool for each index of the first axis: whether a value there is not 0."""
+    """Return a bool for each row of the first axis: whether the row has a value other than 0."""
     return np.asarray(np.any(array.reshape(len(array), -1), axis=1))

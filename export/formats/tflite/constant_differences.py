@@ -62,7 +62,7 @@ def find_differences(
 
 
 def _compare(model: keras.Model, actual: Constant, expected: Constant) -> ConstantDifference:
-    """Compare two constants; return the difference of the value that rounding explains least."""
+    """Compare two constants at the value where they differ most beyond the rounding error."""
     difference = np.abs(actual.values - expected.values)
     rounding = np.broadcast_to(actual.rounding + expected.rounding, difference.shape)
     worst = np.unravel_index((difference - rounding).argmax(), difference.shape)

@@ -28,8 +28,8 @@ from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.named_layers import named_layers
 from keras_norm.typing import Json
 
-# A loop collects its outputs in a list. The names of TensorFlow's list operations begin with this
-# prefix, such as "TensorListSetItem".
+# The names of TensorFlow's list operations begin with this prefix, such as "TensorListSetItem". A
+# loop collects its outputs with these operations.
 LOOP_OPS = "TensorList"
 
 
@@ -43,7 +43,7 @@ def start_converter() -> WorkerProcess:
 def tflite_layers(
     model: keras.Model, quantize: str | None, step_only: bool
 ) -> AbstractContextManager[None]:
-    """Replace methods of a model's layers in a `with` block, so that TFLite can convert them."""
+    """Replace layer methods that TFLite cannot convert, for the time of a `with` block."""
     functions = INTEGER_FUNCTIONS if quantize in INTEGERS else TFLITE_FUNCTIONS
     return portable_layers(model, functions, one_lookup=step_only)
 
@@ -106,8 +106,8 @@ def convert_model(
             in_float32: list[tuple[str, str]] = converter.load(options)["float32"]
         except RunnerError as error:
             raise _explain_error(model, saved_model, error) from error
-        # Copy the file in this process: a full disk then raises OSError, not an error of the
-        # worker.
+        # The exporter, not the converter process, writes `file`. So the user gets an OSError if the
+        # disk is full.
         shutil.copyfile(converted, file)
     return in_float32
 
@@ -151,8 +151,8 @@ def _explain_error(
     advice = "Replace the layer or the function of keras.ops that needs the unsupported operation"
     if any(op.startswith(LOOP_OPS) for op in unsupported):
         advice = (
-            "The layer runs its own loop, which converts with a static batch size only: "
-            "keras.Input(batch_shape=(1, None, ...)). For dynamic sizes use a cell in "
+            "The layer runs its own loop, and TFLite supports this loop with a static batch size "
+            "only: keras.Input(batch_shape=(1, None, ...)). For a dynamic batch size use a cell in "
             "keras.layers.RNN(cell), or a recurrent layer of Keras or keras_norm"
         )
     elif any(layer.compute_dtype == "float64" for _, layer in layers):
@@ -170,7 +170,7 @@ def _explain_error(
 
 
 def _source_ops(op: str, nodes: list[str], ops: dict[str, list[str]]) -> str:
-    """Name an operation that TFLite lacks, and its origin in the model: "A (converted from B)"."""
+    """Name an unsupported operation and its original in the model: "A (converted from B)"."""
     sources = [source for source, own in ops.items() if {*own} & {*nodes}]
     if op in ops or not sources:
         return op
@@ -181,13 +181,13 @@ def _unsupported_ops(text: str, ops: dict[str, list[str]]) -> dict[str, list[str
     """Find the unsupported operations and their nodes in the converter's error text."""
     found: dict[str, list[str]] = {}
     for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", text, re.MULTILINE):
-        # The converter replaces some operations of the model. Only the error text names the nodes
-        # of the new operations.
+        # The converter may have replaced an operation A of the model by the unsupported operation
+        # B. The model then has no nodes of B, so their names are read from the error text.
         named = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
         nodes = ops.get(op, named)
-        # The converter may support some nodes of an operation and not others. The error text names
-        # each unsupported node as "name@function". For list operations (`LOOP_OPS`) it names only
-        # the first unsupported node, so all their nodes count as unsupported.
+        # The error text names each unsupported node as "name@function". The other nodes of the
+        # operation are supported. A list operation (`LOOP_OPS`) is an exception: the error text
+        # names only its first unsupported node. So all its nodes count as unsupported.
         reported = [node for node in nodes if f'"{node}@' in text]
         found[op] = nodes if op.startswith(LOOP_OPS) else reported or nodes
     return found

@@ -10,9 +10,9 @@ import worker_protocol as protocol
 from ai_edge_litert import schema_py_generated as schema
 from tflite_schema import operation_names, pack
 
-# Value of `quantize` -> sets of operations that the converter may use. The first set computes in
-# integers. The second set computes in float32, for operations without a 16-bit kernel. With "int8"
-# the converter uses float32 for operations without an 8-bit kernel, even without a second set.
+# Value of `quantize` -> sets of operations that the converter may use. TFLITE_BUILTINS computes in
+# float32. "int16x8" needs this set for operations without a 16-bit kernel. With "int8" the
+# converter uses float32 for operations without an 8-bit kernel, even without this set.
 INTEGERS = {
     "int8": [tf.lite.OpsSet.TFLITE_BUILTINS_INT8],
     "int16x8": [
@@ -53,13 +53,13 @@ def load(options: protocol.Options) -> protocol.Loaded:
 
 
 def keep_dimensions(content: bytes) -> bytes:
-    """Set the option `keep_num_dims` of FULLY_CONNECTED: without it LiteRT's outputs may be wrong.
+    """Set `keep_num_dims` of each matrix product (FULLY_CONNECTED), to avoid wrong outputs.
 
-    TensorFlow's converter sets it only for an input with more than two axes. This function also
-    sets it for a matrix, where it does not change the product. Without it LiteRT's XNNPACK copies
-    the matrix first. LiteRT 2.3 can omit this copy by mistake, and then computes with old numbers:
-    after the first batch of another shape, XNNPACK compares the new address of the copy with the
-    old address of the matrix. If both are equal, it assumes that no copy is needed.
+    TensorFlow's converter sets this option only for an input with more than two axes. This function
+    also sets it for a matrix, where it does not change the product. Without the option LiteRT's
+    XNNPACK copies the matrix first. LiteRT 2.3 can omit this copy by mistake, and computes with old
+    numbers then. The cause: after the first batch of another shape, XNNPACK compares the new
+    address of the copy with the old address of the matrix. If both are equal, it makes no copy.
     """
     model = schema.ModelT.InitFromPackedBuf(content, 0)
     kinds = operation_names(schema, model)
@@ -73,7 +73,7 @@ def keep_dimensions(content: bytes) -> bytes:
 
 
 def calibration(path: str, batch: int) -> Iterator[protocol.Arrays]:
-    """Read samples from a file that `channel.pack` encoded; yield `batch` samples at a time."""
+    """Yield batches of calibration samples from a file that `channel.pack` encoded."""
     arrays = channel.unpack(pathlib.Path(path).read_bytes())
     for start in range(0, len(next(iter(arrays.values()))), batch):
         yield {name: array[start : start + batch] for name, array in arrays.items()}

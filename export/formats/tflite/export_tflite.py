@@ -163,9 +163,9 @@ def export_tflite(
         with start_converter() as converter:
             judge = judge_for_export(model, samples)
             with tflite_layers(model, quantize, step_only):
-                # `serving_default` subtracts the row means from each kernel whose product a
-                # LayerNorm normalizes. With `center_kernels` the signature `step` does so too.
-                # The two signatures then share the kernels in the file.
+                # From each row of a kernel before a LayerNorm, `serving_default` subtracts the mean
+                # of the row. With `center_kernels=True` the signature `step` does the same. So the
+                # two signatures share one copy of the kernels in the file.
                 stepper = find_step(model, step_only or step, judge, center_kernels=True)
             in_float32 = convert_model(
                 model,

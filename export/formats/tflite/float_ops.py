@@ -19,9 +19,8 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 from tflite_schema import has_scale, operation_names, pack, scale_and_zero
 
-# Operations that are never rewritten to float32. Most of them read weights, which would make the
-# file large in float32: matrix products, convolutions and lookups. "IF" and "WHILE" only run other
-# graphs. All other operations cost little in float32.
+# Operations that are never rewritten to float32. Matrix products, convolutions and lookups read
+# weights, and weights in float32 would make the file large. "IF" and "WHILE" only run other graphs.
 IN_INTEGERS = (
     "BATCH_MATMUL",
     "CONV_2D",
@@ -38,8 +37,8 @@ IN_INTEGERS = (
     "UNIDIRECTIONAL_SEQUENCE_LSTM",
     "WHILE",
 )
-# Operations that are rewritten to float32 even in a file of 16 bits. TensorFlow's quantizer gives
-# their inputs another scale than their output, so their integers would be wrong.
+# Operations that are always rewritten to float32. SELECT copies integers of its inputs to its
+# output. The output would be wrong, because TensorFlow's quantizer gives it another scale.
 SELECTIONS = ("SELECT", "SELECT_V2")
 INTEGERS = {schema.TensorType.INT8: "int8", schema.TensorType.INT16: "int16"}
 # Scale for a tensor of zeros. Zeros are exact in any positive scale. A tiny scale has no effect on
@@ -77,7 +76,7 @@ def operations_in_float32(content: bytes) -> list[tuple[str, str]]:
 
 
 class _Graph:
-    """A subgraph whose operations are rewritten to compute in float32."""
+    """A graph of a TFLite file; `convert` rewrites its operations to compute in float32."""
 
     def __init__(self, model: schema.ModelT, graph: schema.SubGraphT) -> None:
         self._model = model
@@ -121,8 +120,8 @@ class _Graph:
                 self._float[op.outputs[0]] = op.inputs[0]
             elif kind == "DEQUANTIZE" and op.inputs[0] in rewritten:
                 self._float.setdefault(op.inputs[0], op.outputs[0])
-        # Float32 tensors that a rewritten operation now writes. The DEQUANTIZE operations that
-        # wrote these tensors before are dropped.
+        # Float32 tensors that rewritten operations write from now on. Drop each DEQUANTIZE
+        # operation that wrote such a tensor before.
         unneeded = {self._float[tensor] for tensor in rewritten & self._float.keys()}
         remaining = [op for op in operators if not unneeded & set(op.outputs)]
         read = {tensor for op in remaining if id(op) not in chosen for tensor in op.inputs}
@@ -147,7 +146,7 @@ class _Graph:
         inputs = [self._in_float(t) if self._is_integer(t) else t for t in op.inputs]
         integers = [tensor for tensor in op.outputs if self._is_integer(tensor)]
         if self._kind(op) == "QUANTIZE":
-            # A QUANTIZE of integers changes their scale. Float32 has no scale: drop the operation.
+            # A QUANTIZE of integers only changes their scale. Drop it: float32 has no scale.
             self._float[op.outputs[0]] = inputs[0]
         else:
             for tensor in integers:

@@ -23,18 +23,18 @@ WHOLE = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
 # x away from 0. A constant above LARGE keeps x away from infinity.
 SMALL, LARGE = 1e-2, 1e3
 
-# Operation -> equivalent function. LiteRT has no 16-bit kernel for the operation, but it has 16-bit
-# kernels for the operations of the function. TensorFlow's quantizer would write SQUARED_DIFFERENCE
-# in 16 bits, although LiteRT cannot run it.
+# Operation without a 16-bit kernel in LiteRT -> equivalent function of operations that have 16-bit
+# kernels. TensorFlow's quantizer would write SQUARED_DIFFERENCE in 16 bits, and LiteRT could not
+# run the file.
 REAL: dict[str, TensorFunction] = {
     "Neg": lambda x: -1.0 * x,
     "Square": lambda x: x * x,
     "SquaredDifference": lambda a, b: (a - b) * (a - b),
 }
 # Comparison of two integers -> equivalent function that compares one integer with 0. TensorFlow's
-# quantizer treats two compared integers as real numbers, but has no range for them. So a > b
-# becomes a - min(a, b) != 0. The difference is 0 if a <= b, and nonzero otherwise, even if the
-# subtraction overflows.
+# quantizer would treat the two integers as real numbers, but has no scale for them. For example,
+# a > b becomes (a - min(a, b)) != 0. The difference is 0 if a <= b. Otherwise the difference is not
+# 0, even if the subtraction overflows.
 COMPARED: dict[str, TensorFunction] = {
     "Equal": lambda a, b: tf.logical_not(_nonzero(a - b)),
     "NotEqual": lambda a, b: _nonzero(a - b),
@@ -43,9 +43,9 @@ COMPARED: dict[str, TensorFunction] = {
     "Less": lambda a, b: _nonzero(b - tf.minimum(a, b)),
     "LessEqual": lambda a, b: tf.logical_not(_nonzero(a - tf.minimum(a, b))),
 }
-# The operands and the result of LiteRT's MAXIMUM and MINIMUM share one scale. In this scale a small
-# constant is rounded to 0, and a large constant overflows. The functions below return the same
-# maximum or minimum without this error: both summands are at most about as large as the result.
+# LiteRT's MAXIMUM and MINIMUM use one scale for both operands and the result. In this scale a small
+# constant is rounded to 0, and a large constant overflows. The functions below avoid this error:
+# they add two numbers that are at most about as large as the result.
 SMALL_BOUND: dict[str, TensorFunction] = {
     "Maximum": lambda x, bound: bound + tf.nn.relu(x - bound),
     "Minimum": lambda x, bound: bound - tf.nn.relu(bound - x),
@@ -79,7 +79,7 @@ def _nonzero(x: Tensor) -> Tensor:
 
 def _replacement(node: NodeDef, function: FunctionDef, bits: int) -> TensorFunction | None:
     """Return the function that replaces a node; None if LiteRT computes the node correctly."""
-    # Test for the key first: reading a missing key would add the key to the protobuf map.
+    # Test `"T" in node.attr` first: `node.attr["T"]` would add a missing key "T" to the node.
     dtype = node.attr["T"].type if "T" in node.attr else None
     if dtype == FLOAT32 and node.op in SMALL_BOUND:
         return _replace_bound(node, function)
@@ -148,7 +148,7 @@ def _trace(node: NodeDef, replacement: TensorFunction) -> FunctionDef:
     """
     dtypes = [node.attr["T"].type] * 2
     if node.op == "Sum":
-        # Input 1 of Sum is the axis. Its type is int32 if the node has no attribute "Tidx".
+        # The second input of Sum is the axis. Its dtype is the attribute "Tidx", by default int32.
         dtypes[1] = node.attr["Tidx"].type or tf.int32.as_datatype_enum
     inputs = [name for name in node.input if not name.startswith("^")]
 
@@ -175,7 +175,7 @@ def _call(node: NodeDef, function: FunctionDef) -> None:
 
 
 def _rename_outputs(function: FunctionDef, calls: Collection[str]) -> None:
-    """Rename the outputs of nodes that `_call` changed: "neg:y:0" becomes "neg:output:0"."""
+    """Correct references to nodes that are calls now: "neg:y:0" becomes "neg:output:0"."""
 
     def rename(reference: str) -> str:
         name, _, output = reference.partition(":")

@@ -82,7 +82,7 @@ def verify_useful(
     rule = useful_tolerance(spreads(expected))
 
     def compare(path: pathlib.Path) -> OutputComparison:
-        """Compare a file with the model, and return the output with the largest error."""
+        """Compare each output of a file with the model's; return the worst comparison."""
         with TFLiteRunner(path, SERVING_DEFAULT if step is None else STEP) as run:
             actual = _run_all(run, samples, step)
         return max(map(rule.judge, measure(expected, actual, rule.rtol)), key=_error)
@@ -117,10 +117,11 @@ def verify_useful(
 
 
 def warn_of_cost(file: pathlib.Path, dynamic: pathlib.Path, quantize: str, inputs: Arrays) -> None:
-    """Log a warning if `file`, quantized to integers, is larger or slower than the file `dynamic`.
+    """Log a warning if the file in integers is larger or slower than with quantize="dynamic".
 
-    Both are files of one model. In `file` the recurrent layers are unrolled: their operations are
-    repeated for each timestep. In `dynamic`, written with quantize="dynamic", they run in loops.
+    `file` computes in integers: it repeats the operations of recurrent layers for each timestep.
+    `dynamic` is a file of the same model with quantize="dynamic": its recurrent layers run in
+    loops.
     """
     size, other_size = (path.stat().st_size for path in (file, dynamic))
     seconds, other_seconds = (_shortest_call(path, inputs) for path in (file, dynamic))

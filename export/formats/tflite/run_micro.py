@@ -11,14 +11,14 @@ from tflite_micro.python.tflite_micro import runtime
 
 
 def load(options: protocol.Options) -> protocol.Loaded:
-    """Load the TFLite file `options["path"]` into an arena of `options["arena"]` bytes of memory.
+    """Load the TFLite file `options["path"]` into a memory arena of `options["arena"]` bytes.
 
     The options `inputs` and `outputs` are dicts: name -> index among the main graph's inputs or
     outputs.
     """
     content = pathlib.Path(options["path"]).read_bytes()
     with tempfile.TemporaryFile() as log:
-        # The runtime writes the error to stderr's file descriptor, not to the exception's message.
+        # Write stderr (file descriptor 2) to `log`. The exception itself lacks the error's cause.
         terminal = os.dup(2)
         os.dup2(log.fileno(), 2)
         try:

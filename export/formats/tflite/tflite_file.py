@@ -110,8 +110,8 @@ def read_signature(
             result = {}
             for entry in entries or ():
                 tensor = graph.tensors[entry.tensorIndex]
-                # Only a tensor with dynamic dimensions has a `shapeSignature`, with -1 for each
-                # dynamic dimension.
+                # A tensor with dynamic dimensions has a `shapeSignature`, with -1 for each dynamic
+                # dimension. Any other tensor has only a `shape`.
                 sizes = tensor.shape if tensor.shapeSignature is None else tensor.shapeSignature
                 sizes = () if sizes is None else sizes
                 result[entry.name.decode()] = SignatureTensor(
@@ -150,8 +150,8 @@ def parse_tflite(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Jso
     schema, content = _load_schema(), pathlib.Path(path).read_bytes()
     try:
         yield schema, schema.ModelT.InitFromPackedBuf(content, 0)
-    # The parser does not check offsets, and returns None for every field that the file lacks. So a
-    # damaged file may raise any error of this list.
+    # A damaged file may raise any of these errors: the parser does not check offsets, and returns
+    # None for every field that the file lacks.
     except (struct.error, AttributeError, LookupError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 

@@ -59,10 +59,11 @@ class TFLiteGraph:
     in_integers: bool
 
     def is_comparable(self, other: "TFLiteGraph") -> bool:
-        """Return whether the constants of two files can be compared: names and shapes are equal.
+        """Return whether the constants of two files can be compared.
 
-        In a file that computes in integers, the exporter chooses how many operations compute in
-        float32. Two such files may have different operations, but constants of the same names.
+        The names and shapes of the constants must be equal. The operations must be equal too,
+        unless both files compute in integers. In files in integers, the exporter chooses how many
+        operations compute in float32.
         """
         # Ignore numbers in names, such as "_1": TensorFlow adds a number to a name that an earlier
         # model has used.

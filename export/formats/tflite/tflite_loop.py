@@ -12,15 +12,15 @@ from keras_norm.rnn.core.operations import multiply
 from keras_norm.substitution import Substitutes
 from keras_norm.typing import ScanStep, Tensor, Tensors
 
-# Number of timesteps whose outputs the loop collects before it writes them to the output sequence.
-# The time with 32 was within 4% of the shortest time with 8, 16, 32, 64 and sqrt(time), for
-# sequences of 16 to 1024 timesteps.
+# Number of timesteps in a block. The loop writes its outputs to the output sequence block by block.
+# Blocks of 8, 16, 32, 64 and sqrt(time) timesteps were timed on sequences of 16 to 1024 timesteps.
+# With blocks of 32 the time was at most 4% longer than the shortest time.
 BLOCK = 32
 
-# Largest number of timesteps for which a file in integers has no loop: the file repeats the
-# operations of a recurrent layer for each timestep. Each timestep of a layer with 64 units adds
-# 4 kB (LSTM) to 10 kB (LN-LSTM) to the file. The conversion of 100 timesteps took half a minute,
-# and of 256 timesteps one and a half minutes.
+# A file in integers can have no loop. It repeats the operations of a recurrent layer for each
+# timestep, and may have at most this number of timesteps. Each timestep of a layer with 64 units
+# adds 4 kB (LSTM) to 10 kB (LN-LSTM) to the file. The conversion of 100 timesteps took half a
+# minute. The conversion of 256 timesteps took one and a half minutes.
 LONGEST_UNROLLED = 128
 
 
@@ -55,9 +55,9 @@ def scan_for_tflite(
         carry, block = run(start, end, carry, block)
         return end, end + size, carry, block, _update_rows(ys, block, start)
 
-    # Only the first block may be shorter than `size`: 70 timesteps are blocks of 6, 32 and 32. The
-    # loop writes `size` timesteps for each block. So the first block also writes 26 unused
-    # timesteps, and the second block overwrites these 26 timesteps.
+    # Example: 70 timesteps are blocks of 6, 32 and 32. The loop always writes 32 timesteps (`size`)
+    # for a block. So the first block writes 6 timesteps and 26 unused timesteps. The second block
+    # overwrites the 26 unused timesteps.
     first = time - (time - 1) // size * size
     block, ys = [zero_rows(size, y) for y in like], [zero_rows(time, y) for y in like]
     *_, carry, _, ys = tf.while_loop(
@@ -81,18 +81,18 @@ def scan_without_loop(
 
 
 def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
-    """Write `rows` into each array, from index `start` of the first axis on."""
+    """Return copies of arrays with `rows[i]` in array i, from index `start` of the first axis."""
     updated = []
     for array, new in zip(arrays, rows, strict=True):
         at = tf.stack([start, *[0] * (len(array.shape) - 1)])
-        # TFLite's converter replaces XLA's dynamic update of a slice by a builtin operation.
+        # This operation of XLA becomes a builtin operation of TFLite.
         updated.append(dynamic_update_slice(array, new, at))
         updated[-1].set_shape(array.shape)
     return updated
 
 
 def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
-    """Multiply sequences with a kernel by `einsum`, so that TFLite knows the shape of the product.
+    """Multiply sequences with a kernel by `einsum`, which gives the product static sizes in TFLite.
 
     This function replaces `keras_norm.rnn.core.operations.multiply`. TFLite converts `einsum` to
     one operation with static sizes. `ops.matmul` flattens x and makes the shape of the product

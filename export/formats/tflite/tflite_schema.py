@@ -19,8 +19,8 @@ def operation_names(schema: Schema, model: Schema) -> list[str]:
     names = {code: name for name, code in vars(schema.BuiltinOperator).items()}
     found = []
     for entry in model.operatorCodes:
-        # Old TFLite files store an operation's code in a byte, new files in an int. The larger of
-        # the two numbers is the code.
+        # A TFLite file has two fields for an operation's code: a byte for old readers, and an int.
+        # The larger of the two numbers is the code.
         code = max(entry.builtinCode, entry.deprecatedBuiltinCode)
         is_custom = names.get(code) == "CUSTOM"
         found.append(

@@ -13,14 +13,14 @@ from keras_norm_verify.artifact import hash_files, read_golden_cases, read_witho
 from keras_norm_verify.golden_cases import GoldenCase
 from keras_norm_verify.runtimes import is_tflite
 
-# Operation name -> the name in TensorFlow Lite Micro, as in its method `AddCumSum`.
+# Name of an operation -> its spelling in TensorFlow Lite Micro: "Cumsum" is "CumSum" there.
 SPELLED = {
     "BatchMatmul": "BatchMatMul",
     "Cumsum": "CumSum",
     "Padv2": "PadV2",
     "UnidirectionalSequenceLstm": "UnidirectionalSequenceLSTM",
 }
-# NumPy's name of a dtype -> C's name. C's name of any other dtype is the name with "_t": int8_t.
+# NumPy's name of a dtype -> C's name. Any other dtype is a C type with "_t", such as int8_t.
 C_TYPES = {"float32": "float", "float64": "double", "bool": "bool"}
 # Number of array values on each line of the header.
 COLUMNS = 16

@@ -37,7 +37,10 @@ def test_an_exported_file_has_golden_cases_and_passes(exported, kind):
 @pytest.mark.parametrize(
     ("quantize", "reference"),
     [
-        ("dynamic", "the outputs that it had at export (8 bits change the Keras model's outputs)"),
+        (
+            "dynamic",
+            "the outputs that the file had at export (8 bits change the Keras model's outputs)",
+        ),
         ("float16", 'the outputs of the Keras model "m" to the precision of float16'),
     ],
 )
