@@ -24,7 +24,7 @@ from keras_norm.export.results.output_comparison import (
 
 
 def make_result(subject: Subject, judge: Judge, measured: DataMeasurements) -> ArtifactResult:
-    """Test the properties of one exported file in one runtime, or of the Keras model.
+    """Return the results of all tests of one exported file in one runtime, or of the Keras model.
 
     The result has the tested properties and the compared outputs. The outputs of the Keras model
     are not tested, because they are the reference. `check` adds the first layer that differs later.
@@ -64,18 +64,18 @@ def make_result(subject: Subject, judge: Judge, measured: DataMeasurements) -> A
 def _compare_outputs(
     subject: Subject, judge: Judge, measured: DataMeasurements
 ) -> tuple[OutputResult, ...]:
-    """Compare each output of a file with the Keras model: on each test input, and on all data.
+    """Compare each output of a file with the Keras model, for the test inputs and for all data.
 
     For an 8-bit file, all test inputs with one number of timesteps are judged together. Test
     inputs with masked timesteps and test inputs without masked timesteps are separate groups.
     """
     on_data, precision = subject.on_data, subject.source.precision
     tolerance, whole = judge.expected.tolerance(precision), f"all {measured.samples} samples"
-    # Lists by output name: (name of the test inputs, group, measured differences). A group is
-    # (number of timesteps, whether timesteps are masked), for example (12, True).
+    # The key is the name of an output. Each tuple is (name of the test inputs, group, measured
+    # differences). A group is (number of timesteps, True if timesteps are masked).
     found: dict[str, list[tuple[str, Hashable, Measurement]]] = {}
-    # Lists by output name: (name of the test inputs, comparison). These test inputs have an extreme
-    # row, such as a row of zeros.
+    # The results for test inputs with an extreme row, such as a row of zeros. The key is the name
+    # of an output. Each tuple is (name of the test inputs, comparison).
     on_edges: dict[str, list[tuple[str, OutputComparison]]] = {}
     profiles = dict(on_data.profiles)
     for case, actual in zip(judge.expected.all_cases, subject.outputs, strict=False):

@@ -103,7 +103,7 @@ class FunctionRunner(Runner):
 def sources(
     artifacts: Sequence[Artifact] | Artifact, model: keras.Model | None = None
 ) -> tuple[Source, ...]:
-    """Pair each exported file with each runtime that can run it; return the pairs (`Source`).
+    """Find the runtimes of each exported file; return a `Source` for each (file, runtime) pair.
 
     SavedModels run in TensorFlow and through the TensorFlow C API, TFLite files in LiteRT, ONNX
     files in ONNX Runtime. If OpenVINO is installed, SavedModels and TFLite files run in it too. If
@@ -165,7 +165,7 @@ def _open_step(model: keras.Model, source: Source, worker: WorkerProcess | None)
 
 
 def _short_name(path: pathlib.Path) -> str:
-    """Return a file's short name: "model.tflite", or "digits/1" for version 1 in "digits"."""
+    """Return the short name: "model.tflite", or "digits/1" for the directory "models/digits/1"."""
     return "/".join(path.parts[-2:]) if path.name.isdecimal() else path.name
 
 

@@ -60,13 +60,16 @@ def assert_consistent(
     )
     unknown = set(formats) - set(FORMATS)
     if unknown or not formats:
-        raise ValueError(f"formats takes {', '.join(FORMATS)}. Received: {tuple(formats)}.")
+        raise ValueError(
+            f"The argument formats takes {', '.join(FORMATS)}. Received: {tuple(formats)}."
+        )
     chosen = formats if isinstance(formats, Mapping) else {name: {} for name in formats}
     for name, export_options in chosen.items():
         if not isinstance(export_options, Mapping) or "path" in export_options:
             raise ValueError(
-                f"formats takes a dict of options for {name}. A path is not an option, because "
-                f"the files are written to a temporary folder. Received: {export_options!r}."
+                f"The argument formats takes a dict of options for {name}. A path is not an option, "
+                "because the files are written to a temporary folder. "
+                f"Received: {export_options!r}."
             )
     if unknown := set(options) - set(inspect.signature(check).parameters):
         names = ", ".join(sorted(unknown))

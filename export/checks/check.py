@@ -150,7 +150,7 @@ def check(
         progress.step("running the Keras model")
         plan = Plan(model, samples, batch_sizes, lengths)
         if first.labels is not None:
-            # Run one batch: wrong labels then raise ValueError before the comparison starts.
+            # Wrong labels raise ValueError in the first batch, before the long comparison starts.
             next(run_batches(first, plan.run, plan.expected.batch))
         with open_subjects(found, plan) as subjects:
             progress.step("comparing the outputs")
@@ -202,7 +202,7 @@ def _require_number(name: str, value: float | None) -> None:
 def expected_on_data(
     expected: Expected, measured: DataMeasurements, rtol: float | None, atol: float | None
 ) -> Expected:
-    """Return a copy of `expected` with the user's tolerances and the measurements of all data.
+    """Return the expected outputs with the user's tolerances and the measurements of all data.
 
     Raises ValueError if `atol` is so large that an output of zeros would pass.
     """

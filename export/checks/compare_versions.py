@@ -169,9 +169,9 @@ def _is_keras_path(version: keras.Model | Artifact) -> TypeGuard[str | os.PathLi
 
 
 def _run_version(name: str, run: Runner, batch: Batch) -> Arrays:
-    """Run a new version on a batch, and return its outputs by the old version's output names.
+    """Run a new version on a batch; the keys of its outputs are the old version's output names.
 
-    A version with a single input or output may use another name for it.
+    A new version with one input or one output may have another name for this input or output.
 
     Raises:
         ValueError: the new version has other inputs, outputs or shapes.

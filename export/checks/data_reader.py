@@ -18,9 +18,9 @@ from keras_norm.typing import Array, Arrays, Nest
 from keras_norm_verify.files import require_arrays
 from keras_norm_verify.printable import printable
 
-# Maximum number of samples in a part of the data. A part fits in memory. Training mode runs a part
-# as one batch, so a part must not be small either: the mean of 1,024 samples has a standard error
-# of 0.03 standard deviations.
+# The check reads the data in parts of at most 1,024 samples, which fit in memory. Training mode runs
+# a part as one batch, and small batches have noisy statistics: the mean of 1,024 samples has a
+# standard error of 0.03 standard deviations.
 PART = 1024
 # The test inputs are made from the beginning of the data, from at least 32 samples. If the data end
 # earlier, or if the shape of the samples changes, the test inputs are made from fewer samples.
@@ -124,7 +124,7 @@ class Data:
                 yield part
 
     def first(self) -> tuple[Samples, Part]:
-        """Return (samples from which test inputs are made, the first part of the data).
+        """Return two values: the samples for the test inputs, and the first part of the data.
 
         The samples come from the first parts of the data. There are at least `FIRST` samples,
         unless the data end or the shape changes.
@@ -181,7 +181,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays | Array:
     except Exception as error:
         reason = printable(str(error), 200)
         if "Object arrays" in reason:
-            reason += ". Write an array of texts with the dtype str: texts.astype(str)."
+            reason += ". If the array has texts, save it with the dtype str: texts.astype(str)."
         raise ValueError(f"{path} cannot be read: {reason}") from error
 
 

@@ -104,7 +104,10 @@ def find_first_difference(
 
 
 def _wrong_outputs(result: ArtifactResult) -> dict[str, list[OutputComparison]]:
-    """Return the failed comparisons for each test input with at least one measured difference."""
+    """Return the failed comparisons by the name of the test inputs.
+
+    Test inputs without any measured difference, for example because shapes differ, are left out.
+    """
     failed: dict[str, list[OutputComparison]] = {}
     for name, comparison in result.comparisons:
         if not comparison:
@@ -162,7 +165,7 @@ class _Tensors:
         self.share = share
 
     def find(self, output: Array) -> set[int]:
-        """Return the indices of the tensors with the values of a layer's output, in any shape."""
+        """Return the indices of the tensors that equal a layer's output; shapes may differ."""
         wanted = to_float64(output).ravel()
         allowed = self.share * (largest([wanted]) + np.abs(wanted))
         return {
@@ -188,7 +191,7 @@ class _Tensors:
 
 
 def _layers_with_other_weights(model: keras.Model, arrays: Sequence[Array]) -> list[str]:
-    """Return the paths of the layers that own a weight whose values the exported file lacks.
+    """Return the paths of the layers with weights that are not in the exported file.
 
     Only weights that inference reads are compared. Other weights, such as counts of updates, need
     not be stored.

@@ -29,8 +29,9 @@ from keras_norm.export.results.output_comparison import largest_known
 # A metric needs advice if inference mode is worse than training mode by more than this limit: an
 # accuracy that is 0.01 lower, or a mean squared error that is 1% higher.
 NOTABLE_METRIC = 0.01
-# Moving statistics that differ from the data need advice in two cases. Their initial value has a
-# weight above INITIAL_SHARE in the average, or the average is over fewer than FEW batches.
+# A BatchNorm whose moving statistics differ from the data needs advice if training was too short:
+# the initial values have a weight above 0.1 in the moving average, or it is over fewer than 10
+# batches.
 INITIAL_SHARE = 0.1
 FEW = 10
 # With fewer samples than FEW_SAMPLES, the report asks for more data: the mean of so few samples has
@@ -95,7 +96,7 @@ def describe_gap(
         )
     unmeasured = [n for n in gap.layers if n.distance is None and n.note != FROZEN]
     if unmeasured:
-        note = unmeasured[0].note or "no unmasked values of the data reached this layer"
+        note = unmeasured[0].note or "all values of the data are masked in this layer"
         return "not measured", f"{unmeasured[0].path}: {note}"
     far = max(gap.layers, key=lambda layer: layer.distance or 0.0)
     if far.distance is None:
@@ -110,7 +111,7 @@ def describe_gap(
 
 
 def _labels_decide(gap: TrainInferenceGap) -> bool:
-    """Return whether every output has labels, so that a metric compares training and inference."""
+    """Return whether every output has labels: a metric then shows if inference mode is worse."""
     labeled = {metric.output for metric in gap.metrics}
     return bool(labeled) and all(output.output in labeled for output in gap.outputs)
 
@@ -181,7 +182,7 @@ def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str,
     if (layer.initial_share or 0.0) > INITIAL_SHARE and layer.trained_rows and differs:
         yield (
             f"after {fewest} updates at this momentum, the initial values still have a weight of "
-            f"{layer.initial_share:.0%} in the statistics",
+            f"{layer.initial_share:.0%} in the moving statistics",
             "Lower the momentum, build the layer with debias=True, or call recalibrate(model, "
             "data).",
         )
@@ -201,13 +202,16 @@ def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str,
         yield (
             f"the data have {length} timesteps, but the layer has moving statistics for only "
             f"{len(layer.by_row)} timesteps",
-            f"Build the layer with max_timesteps={length}. This is not needed if all timesteps "
-            f"from timestep {len(layer.by_row)} on have equal statistics.",
+            f"Build the layer with max_timesteps={length}. If all timesteps from timestep "
+            f"{len(layer.by_row)} on have equal statistics, do nothing.",
         )
 
 
 def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
-    """Return advice on a train/inference gap above `max_gap` whose cause the check did not find."""
+    """Return advice if training and inference mode differ by more than the user's `max_gap`.
+
+    The check did not find the cause of this difference.
+    """
     advice = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
     if gap.worst is None:
         advice = "Correct the cause that the message names, or give no max_gap."

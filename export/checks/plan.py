@@ -13,8 +13,7 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# A signature that computes one timestep is tested on STREAMS sequences of at most LONGEST_STREAM
-# timesteps.
+# A signature that computes one timestep is tested on 2 sequences of at most 64 timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
 # A file that computes only one timestep in each call is tested for about 10,000 timesteps in total:
 # for example, 10 sequences of 1,000 timesteps.

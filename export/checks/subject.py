@@ -28,8 +28,7 @@ from keras_norm.export.results.artifact_result import Cost
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# Limits of a latency measurement: the maximum number of timed calls, and the seconds after which no
-# further call starts.
+# The check measures the latency of at most CALLS calls, and starts no call after SECONDS seconds.
 CALLS, SECONDS = 5, 0.25
 
 

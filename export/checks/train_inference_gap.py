@@ -1,4 +1,4 @@
-"""Measure the train/inference gap: how training mode changes the outputs of a model."""
+"""Measure the difference of a model's outputs between training mode and inference mode."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -62,8 +62,8 @@ class GapMeter:
             self._statistics = [StatisticsAccumulator(norm) for _, norm in norms]
             # (variable, value) pairs of variables that training mode changes, such as moving means.
             self._state = [(v, ops.convert_to_numpy(v)) for v in variables]
-        # Catch every error, because a layer's code may raise any error when the model is cloned.
-        # The check then goes on with the exported files.
+        # Catch every error: a user's layer may raise any error when the model is copied. The check
+        # then goes on with the exported files.
         except Exception as error:
             self._error = one_line(error)
 
@@ -97,11 +97,11 @@ class GapMeter:
             self._metrics.setdefault(name, PredictionChanges(name)).add(before, after, y)
 
     def _run(self, inputs: Arrays, training: bool) -> Arrays:
-        """Run the cloned model in training or inference mode; return outputs by name."""
+        """Run the copy of the model in training or inference mode; return outputs by name."""
         for _, layer in named_layers(self._clone):
             if getattr(layer, "stateful", False):
                 layer.reset_state()
-        # The inputs and outputs of the cloned model have the order of the original model, but may
+        # The inputs and outputs of the copy have the same order as in the original model, but may
         # have other names.
         ordered = [inputs[name] for name in signature.input_specs(self.model)]
         named = dict(zip(signature.input_specs(self._clone), ordered, strict=True))
@@ -151,7 +151,7 @@ class GapMeter:
 
 
 def moving_statistics(layer: keras.layers.Layer) -> tuple[Array, Array, Array]:
-    """Return a BatchNorm's moving mean, its moving variance, and which rows training updated.
+    """Return a BatchNorm's moving mean, moving variance, and whether training updated them.
 
     The shapes are (rows, features), (rows, features) and (rows,). Per-timestep statistics have one
     row for each timestep. The third array is True for a row that training updated.

@@ -68,7 +68,10 @@ def _advise_on_layer(result: ArtifactResult, first: FirstDifference, accept: str
     """
     if result.quantized:
         labels = "" if result.metrics else "give labels= and "
-        return f"Quantize less, or {labels}judge the file by its accuracy or other metric{accept}."
+        return (
+            f"Quantize less; or {labels}accept the file if its accuracy or other metric is good"
+            f"{accept}."
+        )
     if first.stale:
         return "Export the model again: the file was made from other weights or another model."
     if first.stale is False and first.layer is not None:

@@ -1,4 +1,4 @@
-"""The property "backends": TensorFlow and the training backend compute equal outputs."""
+"""Define the property "backends": TensorFlow and the training backend give equal outputs."""
 
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
@@ -9,10 +9,10 @@ from keras_norm.export.results.artifact_result import PropertyResult
 
 
 class Backends(Property):
-    """The Keras model computes equal outputs on TensorFlow and on the backend that trained it.
+    """Test whether a model trained on JAX or PyTorch gives equal outputs on TensorFlow.
 
-    An exported file has the operations of the model on TensorFlow. It is compared with the model on
-    the backend that trained it.
+    An exported file has the operations of the model on TensorFlow. The check compares the file with
+    the model on the backend that trained the model.
     """
 
     name = "backends"
@@ -21,7 +21,7 @@ class Backends(Property):
     explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether the Keras model was trained on another backend than TensorFlow."""
+        """Return whether a backend other than TensorFlow trained the Keras model."""
         return subject.is_keras_model and isinstance(subject.run, TrainedRunner)
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:

@@ -1,4 +1,4 @@
-"""The property "ops": an exported file has only built-in operations, and no unsafe operation."""
+"""Define the property "ops": a file has only built-in operations, and no unsafe operation."""
 
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
@@ -9,7 +9,7 @@ from keras_norm_verify.unsafe_ops import describe_unsafe_ops
 
 
 class BuiltInOps(Property):
-    """A file has only operations that every runtime of its format has, and no unsafe operation.
+    """Test whether every runtime has the operations of a file, and whether they are safe.
 
     A runtime may lack these operations: in a SavedModel XLA ops, `jit_compile`d functions and
     custom ops; in a TFLite file Flex ops and custom ops; in an ONNX file ops of a custom domain. An

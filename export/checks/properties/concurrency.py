@@ -1,4 +1,4 @@
-"""The property "concurrency": calls from several threads give the same outputs as single calls."""
+"""Define the property "concurrency": calls from several threads give the right outputs."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from keras_norm.export.checks.subject import Subject
 from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# The concurrency test: number of threads, number of different test inputs, duration in seconds.
+# The concurrency test runs THREADS threads with INPUTS different test inputs, for SECONDS seconds.
 THREADS, INPUTS, SECONDS = 8, 4, 0.5
 
 
 class Concurrency(Property):
-    """Calls of one loaded model from several threads give the same outputs as single calls."""
+    """Test whether calls from several threads at once give the same outputs as single calls."""
 
     name = "concurrency"
     meaning = "calls from several threads at once give other outputs than single calls"

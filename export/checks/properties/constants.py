@@ -1,4 +1,4 @@
-"""The property "constants": a quantized file stores the model's constants, rounded correctly."""
+"""Define the property "constants": a quantized file has the model's constants, rounded."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from keras_norm.export.formats.artifact_format import ConstantDifference
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# Largest allowed difference between a constant in the checked file and in a new export of the
-# model. The unit is the sum of the rounding errors of both files. Measured differences: at most 0.9
-# for correct constants, and above 10 for constants with a wrong scale.
+# A constant of the checked file may differ from the constant of a new export by at most 2 times the
+# sum of the rounding errors of both files. Correct constants differed by at most 0.9 times this
+# sum, and constants with a wrong scale by more than 10 times this sum.
 ROUNDING_ERRORS = 2.0
 # To compare constants, the check exports the model again and gives the exporter the first SAMPLES
 # samples of the data. If the time dimension is dynamic, each sample is cut to TIMESTEPS timesteps.
@@ -19,7 +19,7 @@ SAMPLES, TIMESTEPS = 32, 64
 
 
 class Constants(Property):
-    """A quantized file has the constants of a new export of the model, except for rounding.
+    """Test whether a quantized file has the constants of a new export, except for rounding.
 
     The error of a quantized file hides a wrong constant: the outputs of a file with a kernel
     scaled by 0.8 may have a smaller error than the outputs of a right file. Constants of a right
@@ -34,7 +34,7 @@ class Constants(Property):
     explains_outputs = True
 
     def applies_to(self, subject: Subject) -> bool:
-        """Return whether the artifact is a quantized file; optional runtimes are left out."""
+        """Return whether the artifact is a quantized file in a runtime that is not optional."""
         source = subject.source
         return bool(source.path) and not source.optional and source.precision in QUANTIZED
 

@@ -1,4 +1,4 @@
-"""The property "input range": a file that computes in integers does not clip the data."""
+"""Define the property "input range": a file that computes in integers does not clip the data."""
 
 import pathlib
 
@@ -10,13 +10,13 @@ from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# Clipping is reported if the file clips more than this share of an input's values. New data always
-# have a few values outside the range of the samples that were given to the exporter.
+# The check reports clipping if the file clips more than 1% of an input's values. A smaller share
+# is normal: a few values of new data are larger than all values that the exporter received.
 CLIPPED = 0.01
 
 
 class InputRange(Property):
-    """A file that computes in integers clips at most 1% of the values of an input."""
+    """Test whether a file that computes in integers clips at most 1% of the values of an input."""
 
     name = "input range"
     meaning = "the file clips inputs to the range of the samples that were given to the exporter"

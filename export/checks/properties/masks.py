@@ -1,4 +1,4 @@
-"""The property "masks": every mask reaches the layers that would use it."""
+"""Define the property "masks": every mask reaches the layers that would use it."""
 
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
@@ -8,7 +8,7 @@ from keras_norm.export.results.artifact_result import PropertyResult
 
 
 class Masks(Property):
-    """Every mask in the Keras model reaches the layers that would use it.
+    """Test whether every mask in the Keras model reaches the layers that would use it.
 
     A lost mask is not a failure: the files lose the same mask as the model.
     """

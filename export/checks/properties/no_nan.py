@@ -1,4 +1,4 @@
-"""The property "no NaN": no output of the Keras model is NaN."""
+"""Define the property "no NaN": no output of the Keras model is NaN."""
 
 from keras_norm.export.checks.properties.property import Property
 from keras_norm.export.checks.subject import Subject
@@ -8,7 +8,7 @@ from keras_norm.export.results.artifact_result import PropertyResult
 
 
 class NoNaN(Property):
-    """No output of the Keras model is NaN over all data: NaN cannot be compared."""
+    """Test whether the Keras model has outputs that are NaN: NaN cannot be compared."""
 
     name = "no NaN"
     meaning = "outputs of the Keras model are NaN, and NaN cannot be compared"

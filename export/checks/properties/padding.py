@@ -1,4 +1,4 @@
-"""The properties "right padding" and "left padding": padding does not change the outputs."""
+"""Define the properties "right padding" and "left padding": padding does not change outputs."""
 
 from keras_norm.export.checks.properties.masks import Masks
 from keras_norm.export.checks.properties.property import Pair, Property
@@ -10,11 +10,11 @@ from keras_norm.export.results.artifact_result import ArtifactResult, PropertyRe
 
 
 class Padding(Property):
-    """Masked timesteps on one side do not change the Keras model's outputs at other timesteps.
+    """Test whether padding on one side, with a mask, changes outputs of the Keras model.
 
     Outputs without a time dimension must not change. Output sequences must not change at the
-    timesteps of the original sequence. Artifacts are compared with the Keras model on padded
-    test inputs instead.
+    timesteps of the original sequence. This property is not tested on exported files: the check
+    compares the outputs of files and the Keras model on padded test inputs.
 
     Attributes:
         side: "right" or "left".
@@ -39,8 +39,8 @@ class Padding(Property):
             longer = actual.get(output)
             if longer is not None and longer.ndim == value.ndim:
                 sizes = zip(longer.shape, value.shape, strict=True)
-                # Padding makes each time axis PADDING timesteps longer. Keep only the timesteps of
-                # the original sequence. Outputs such as attention scores have two time axes.
+                # Keep only the timesteps of the original sequence. An axis that padding makes
+                # longer is a time axis. Attention scores, for example, have two time axes.
                 cut = [self.original if n == m + PADDING else slice(None) for n, m in sizes]
                 actual[output] = longer[tuple(cut)]
         added = f"{PADDING} masked timesteps on the {self.side}"
@@ -48,15 +48,15 @@ class Padding(Property):
         return self.compare(pairs, f"{added} change no output", tolerance.calls)
 
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:
-        """Return advice on padding, or None if a layer does not receive its mask.
+        """Return advice on padding; None if the property "masks" already gives the advice.
 
-        The property `Masks` has its own advice for a mask that does not reach a layer.
+        The property "masks" gives advice if a mask does not reach a layer.
         """
         return None if subject.property(Masks.name) else super().advise(result, subject)
 
 
 class RightPadding(Padding):
-    """Masked timesteps on the right change no output at other timesteps."""
+    """Test whether padding on the right, with a mask, changes outputs of the Keras model."""
 
     name = "right padding"
     meaning = "masked timesteps on the right change outputs at other timesteps"
@@ -71,7 +71,7 @@ class RightPadding(Padding):
 
 
 class LeftPadding(Padding):
-    """Masked timesteps on the left change no output at other timesteps.
+    """Test whether padding on the left, with a mask, changes outputs of the Keras model.
 
     A change is not a failure: its status is "differs". A model may count timesteps from the start
     of the padded sequence, as position embeddings do.

@@ -22,10 +22,9 @@ from keras_norm.export.errors import one_line
 from keras_norm.export.results.artifact_result import ArtifactResult, PropertyResult
 from keras_norm.export.results.check_result import Finding
 
-# All properties, in the order in which a check tests and reports them. `Weights` looks for
-# variables that the calls of the properties before it changed. `Streaming` is last: it loads the
-# signature `step` into the worker process of the artifact, and this process cannot run whole
-# sequences afterwards.
+# A check tests and reports the properties in this order. `Weights` comes after `Concurrency`: it
+# looks for variables that earlier calls changed. `Streaming` is last: it loads the signature `step`
+# into the worker process of the artifact. This process cannot run whole sequences afterwards.
 PROPERTIES: list[Property] = [
     NoNaN(),
     Backends(),
@@ -94,7 +93,7 @@ def check_properties(subject: Subject, tolerance: Tolerance) -> tuple[PropertyRe
 
 
 def explains_outputs(*results: ArtifactResult) -> bool:
-    """Return whether a failed property, such as "no NaN", already explains wrong outputs.
+    """Return whether a failed property, such as "no NaN", is the reason for wrong outputs.
 
     Args:
         results: the result of the Keras model, and of one artifact if the outputs are its outputs.
@@ -106,14 +105,14 @@ def explains_outputs(*results: ArtifactResult) -> bool:
 def find_advice(
     keras_result: ArtifactResult, artifacts: Sequence[ArtifactResult], on_gap: Sequence[Finding]
 ) -> tuple[Finding, ...]:
-    """Return all advice of a check: on files, on the Keras model, and on the train/inference gap.
+    """Return all advice of a check: on files, on the Keras model, and on BatchNorm's statistics.
 
     Args:
         keras_result: the result of the Keras model.
         artifacts: the results of the artifacts.
         on_gap: the findings on the train/inference gap, which come last.
     """
-    # If a file fails in two runtimes for the same reason, the report shows one finding.
+    # If a file fails in two runtimes for the same reason, the report shows the advice only once.
     found: dict[tuple[str, str, str], Finding] = {}
     for result in (*artifacts, keras_result):
         findings = list(advise_on_outputs(result, explains_outputs(keras_result, result)))

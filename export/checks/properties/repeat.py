@@ -1,4 +1,4 @@
-"""The property "repeat": a repeated call gives equal outputs."""
+"""Define the property "repeat": a repeated call gives equal outputs."""
 
 from keras_norm.export.checks.properties.property import Pair, Property
 from keras_norm.export.checks.subject import Subject
@@ -7,7 +7,7 @@ from keras_norm.export.results.artifact_result import PropertyResult
 
 
 class Repeat(Property):
-    """A call gives equal outputs when it is repeated after a call with other inputs."""
+    """Test whether a call gives equal outputs again after a call with other inputs."""
 
     name = "repeat"
     meaning = "a repeated call gives other outputs"

@@ -1,4 +1,4 @@
-"""The property "row independence": in a batch, a row's output depends on that row only."""
+"""Define the property "row independence": a row's output does not depend on other rows."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from keras_norm.typing import Arrays
 
 
 class RowIndependence(Property):
-    """In a batch, the output of a row depends on that row only, not on the other rows.
+    """Test whether the output of a row depends on the other rows of its batch.
 
     Some rows run alone and in a batch with other rows. Their outputs must equal their outputs in
     the original batch. In a model of texts, the longest text of a batch may determine the number of

@@ -1,4 +1,4 @@
-"""The property "streaming": one call for each timestep gives the outputs of the sequence."""
+"""Define the property "streaming": one call for each timestep gives the right outputs."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,10 @@ from keras_norm.export.signature import STEP
 
 
 class Streaming(Property):
-    """Calls of the signature `step`, one for each timestep, give the outputs of the sequence."""
+    """Test whether calls of the signature `step`, one for each timestep, give the right outputs.
+
+    The outputs must equal the outputs of one call with the whole sequence.
+    """
 
     name = "streaming"
     meaning = "the step signature gives other outputs than the model for whole sequences"
@@ -30,7 +33,7 @@ class Streaming(Property):
         return source.is_single_step or STEP in subject.run.signatures()
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Call the signature `step` for each timestep; compare with outputs of whole sequences."""
+        """Compare one call of `step` for each timestep with one call for the whole sequence."""
         if isinstance(subject.run, SingleStepRunner):
             return self._run_step(subject, subject.run.step_runner, tolerance)
         worker = getattr(subject.run, "worker", None)
@@ -75,8 +78,8 @@ class Streaming(Property):
         A file without a step signature is named only if the Keras model supports a step signature.
         """
         ran = [result for result in results if result.path and result.outputs]
-        # Several runtimes may run one file, and some of the runtimes cannot run a step signature.
-        # If one runtime compared the file's step signature, the file needs no note.
+        # A file may run in several runtimes, but not every runtime can run its step signature. One
+        # comparison is enough: a file whose step signature was compared needs no note.
         streamed = {result.path for result in ran if result.property(self.name) is not None}
         without: dict[str, str] = {}
         notes: dict[str, str] = {}
@@ -90,4 +93,5 @@ class Streaming(Property):
         if not without or find_step(model) is None:
             return tuple(notes.values())
         files = ", ".join(without.values())
-        return f"{files}: no step signature, so streaming was not compared", *notes.values()
+        note = f"{files}: streaming was not compared, because there is no step signature"
+        return note, *notes.values()

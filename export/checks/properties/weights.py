@@ -1,4 +1,4 @@
-"""The property "weights": inference changes no variable."""
+"""Define the property "weights": inference changes no variable."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ SEED_VARIABLE = "seed_generator_state"
 
 
 class Weights(Property):
-    """Inference changes no variable.
+    """Test whether inference changes a variable of the Keras model or of an exported file.
 
-    A runtime may hide its variables. The first call is therefore repeated at the end of the check:
-    equal outputs show that no weight changed.
+    The check cannot read the variables of every file. It therefore repeats the first call of a file
+    at the end: equal outputs show that no weight changed.
     """
 
     name = "weights"
@@ -26,8 +26,8 @@ class Weights(Property):
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Fail if a call changed a variable, or if a repeat of the first call has other outputs."""
         case, first = subject.plan.expected.cases[0], subject.outputs[0]
-        # The first call of an exported file runs again, because the file may hide variables. The
-        # Keras model hides no variable, so comparing the values of its variables is enough.
+        # Run the first call of an exported file again, because the values of its variables may be
+        # unknown. The values of the Keras model's variables are known, so comparing them is enough.
         repeated = first if subject.is_keras_model else subject.run(case.inputs)
         before = subject.variables
         if changed := find_changes(before, subject.run.variable_digests()):

@@ -236,7 +236,7 @@ def test_check_notes_files_without_a_step_of_these_names(recurrent, recurrent_tf
     (file, *_) = report.artifacts
     others = [p for p in file.properties if p.name != "streaming"]
     without = dataclasses.replace(file, name="m.tflite", path="m.tflite", properties=tuple(others))
-    note = "m.tflite: no step signature, so streaming was not compared"
+    note = "m.tflite: streaming was not compared, because there is no step signature"
     assert Streaming().make_notes(recurrent, [without]) == (note,)
 
 
