@@ -67,8 +67,8 @@ def assert_consistent(
     for name, export_options in chosen.items():
         if not isinstance(export_options, Mapping) or "path" in export_options:
             raise ValueError(
-                f"The argument formats takes a dict of options for {name}. A path is not an option, "
-                "because the files are written to a temporary folder. "
+                f"The argument formats takes a dict of options for {name}. A path is not an "
+                "option, because the files are written to a temporary folder. "
                 f"Received: {export_options!r}."
             )
     if unknown := set(options) - set(inspect.signature(check).parameters):

@@ -18,8 +18,8 @@ from keras_norm.typing import Array, Arrays, Nest
 from keras_norm_verify.files import require_arrays
 from keras_norm_verify.printable import printable
 
-# The check reads the data in parts of at most 1,024 samples, which fit in memory. Training mode runs
-# a part as one batch, and small batches have noisy statistics: the mean of 1,024 samples has a
+# The check reads the data in parts of at most 1,024 samples, which fit in memory. Training mode
+# runs a part as one batch, and small batches have noisy statistics: the mean of 1,024 samples has a
 # standard error of 0.03 standard deviations.
 PART = 1024
 # The test inputs are made from the beginning of the data, from at least 32 samples. If the data end

@@ -58,11 +58,11 @@ class Expected:
 
     @property
     def all_cases(self) -> tuple[Case, ...]:
-        """All test inputs: first `cases`, then `edges`, which have rows of extreme values."""
+        """All test inputs: first real samples (`cases`), then rows of extreme values (`edges`)."""
         return (*self.cases, *self.edges)
 
     def share(self, precision: str) -> float:
-        """Compute the ratio of the default `atol` of an output to the output's largest |value|.
+        """Compute the default `atol` of an output, divided by the output's largest |value|.
 
         ::
 
@@ -86,7 +86,7 @@ class Expected:
         return self.rtol is None and self.atol is None
 
     def tolerance(self, precision: str = "float64") -> Tolerance:
-        """Return the tolerance for an artifact whose precision is "float16" or "int8", for example.
+        """Return the tolerance for the outputs of an artifact of a precision, such as "float16".
 
         The coarser of the artifact's and the model's precision counts. An output of zeros has the
         scale 1. The root mean square of the differences decides whether the outputs of a file in 8
@@ -115,16 +115,16 @@ class Expected:
         return found
 
     def case_tolerance(self, case: Case, precision: str = "float64") -> Tolerance:
-        """Return the tolerance for the outputs on one test input that is judged separately.
+        """Return the tolerance for the outputs of one call, compared without the other calls.
 
-        An exporter and the edge cases of a check use this tolerance:
+        An exporter uses this tolerance for every call. `check` uses it for rows of extreme values:
 
         - The default `atol` follows the largest output of these test inputs, if that is larger than
           in the data.
         - The outputs of a file in 8 bits only have to be finite: a single sample may differ much.
         - Integer outputs of a quantized file may differ: rounding may change every integer, and
-          there are too few integers to limit the share that differs. Integer outputs of an edge
-          case may differ too: an argmax of equal scores may be any index.
+          there are too few integers to limit the share that differs. Integer outputs for rows of
+          extreme values may differ too: an argmax of equal scores may be any index.
 
         Args:
             case: the test inputs, an element of `cases` or `edges`.
@@ -144,5 +144,5 @@ class Expected:
         )
 
     def is_edge(self, case: Case) -> bool:
-        """Return whether a test input is in `edges`: for example, its first row has zeros only."""
+        """Return whether these test inputs have a row of extreme values, such as zeros only."""
         return any(case is edge for edge in self.edges)

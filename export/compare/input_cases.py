@@ -17,11 +17,11 @@ MASKED_BATCH = 7
 # Largest batch size and largest number of timesteps that a user may give for the test inputs. A
 # larger number is a typing error, and would fill the memory.
 MAX_ROWS, MAX_TIMESTEPS = 2**20, 2**24
-# Up to three rows of a batch run again with other neighbor rows, and alone in a batch: the outputs
-# of these rows must not change.
+# At most three rows of a batch run again: alone, and in a batch whose other rows have other values.
+# The outputs of these rows must not change.
 ROWS_WITH_NEIGHBORS = 3
-# `pad_samples` adds 3 masked timesteps to each of 7 rows. If the model has a static batch size, the
-# number of rows is that batch size.
+# `pad_samples` adds 3 masked timesteps to each row of a batch. The batch has 7 rows, or the static
+# batch size of the model.
 PADDING, ROWS_PADDED = 3, 7
 
 
@@ -44,7 +44,7 @@ def make_cases(
     cases, start = [], 0
     steps = _lengths(samples, lengths)
     for size, length in itertools.product(_batch_sizes(samples, batch_sizes), steps):
-        # Each batch starts after the previous batch's last sample, so that the samples differ.
+        # Each batch takes the samples that follow the previous batch, so that the batches differ.
         cases.append(samples.case(range(start, start + size), length))
         start += size
     return tuple(cases)
@@ -73,10 +73,10 @@ def masked_cases(
 
 
 def edge_cases(samples: Samples) -> tuple[Case, ...]:
-    """Make test inputs of two samples, where zeros or extreme values replace the first sample.
+    """Make batches whose first row has extreme values, such as zeros; other rows are samples.
 
-    Edge cases are rows that sensors and padding produce (`EDGE_ROWS`), and texts (`EDGE_TEXTS`),
-    without repeated inputs. An empty text is also alone in a batch. Integers come from the data,
+    Sensors and padding produce such rows (`EDGE_ROWS`). `EDGE_TEXTS` has the texts. Equal test
+    inputs are made only once. An empty text is also alone in a batch. Integers come from the data,
     because the model may not accept any other integer.
     """
     plain = samples.case(range(samples.batch or 2))
@@ -123,7 +123,7 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
     if batch == 1:
         return cases
     for row in sorted({*map(int, np.linspace(0, batch - 1, min(batch, ROWS_WITH_NEIGHBORS)))}):
-        # Replace each sample r of the batch, except sample `row`, by sample r + 1. These rows
+        # Keep only this row's sample. Sample r + 1 replaces every other sample r: the other rows
         # then have new values, not only a new order.
         cases.append((row, samples.case([r if r == row else r + 1 for r in range(batch)])))
         if samples.batch is None:
@@ -165,12 +165,12 @@ MASKS: dict[str, Callable[[int, int], Array]] = {
 
 
 def _zeros(array: Array) -> TensorLike:
-    """Return the value of a row of zeros: 0, or the first sample if integer data contain no 0."""
+    """Return 0, which fills a row of zeros; the first sample if integer data contain no 0."""
     return 0 if array.dtype.kind == "f" or (array == 0).any() else array[0]
 
 
 def _constant(array: Array) -> TensorLike:
-    """Return the value of a constant row: the mean of floats, or the median of integers."""
+    """Return the value that fills a constant row: the mean of floats, the median of integers."""
     if array.dtype.kind == "f":
         return array.mean(dtype="float64")
     middle = array.size // 2
@@ -217,8 +217,8 @@ def _lengths(samples: Samples, lengths: Sequence[int] | None) -> tuple[int | Non
         raise ValueError(
             f"lengths needs a model with a dynamic time dimension. Received: lengths={lengths!r}."
         )
-    # `samples.length` is None if the model's inputs have different numbers of timesteps. For the
-    # length None, each input of the test inputs keeps its number of timesteps.
+    # `samples.length` is None if the model's inputs have different numbers of timesteps. None in
+    # the result means: do not cut or repeat any input.
     return tuple(samples.length if length == own else length for length in lengths)
 
 

@@ -80,7 +80,7 @@ def _require_fit(name: str, labels: Array, output: Array) -> None:
     if are_indices(labels, output):
         if labels.max() >= shape[-1]:
             raise ValueError(
-                f"Labels of output {name!r} must be classes below {shape[-1]}. "
+                f"Labels of output {name!r} must be class numbers below {shape[-1]}. "
                 f"Received: {int(labels.max())}."
             )
     elif output.dtype.kind == "f" and labels.max() > 1:

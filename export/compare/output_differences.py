@@ -104,7 +104,7 @@ def merge_measurements(one: Measurement, other: Measurement) -> Measurement:
 
 
 def _select_worst(one: Element | None, other: Element | None, rtol: float) -> Element | None:
-    """Return the element that needs the larger `atol` to pass, at the given `rtol`."""
+    """Return the worse of two elements: with this `rtol`, it needs the larger `atol` to pass."""
     known = [element for element in (one, other) if element is not None]
     return max(known, key=lambda element: element.excess(rtol), default=None)
 
@@ -112,7 +112,7 @@ def _select_worst(one: Element | None, other: Element | None, rtol: float) -> El
 def _compare_texts(
     name: str, e: Array, a: Array, rows: Sequence[int] | None, source: str
 ) -> Measurement:
-    """Compare two arrays of texts, which must be equal. The first difference is the `problem`."""
+    """Compare two arrays of texts; any difference is the `problem` of the result."""
     e, a = to_bytes(e), to_bytes(a)
     different = np.argwhere(e != a)
     problem = None
@@ -242,7 +242,10 @@ def merge_profiles(
 
 
 def _cell_width(size: int) -> int:
-    """Return the number of indices per cell, 1, 2, 4, ..., with which an axis has <= 128 cells."""
+    """Return how many indices of an axis share a cell of the map, which has at most 128 cells.
+
+    The number is 1, 2, 4, or another power of 2.
+    """
     width = 1
     while width * CELLS < size:
         width *= 2

@@ -41,11 +41,11 @@ class PredictionChanges:
         self._metric: str | None = None
         self._sums: collections.Counter[str] = collections.Counter()
         self._largest = 0.0
-        # `_shares`: whether all values of `before` are between 0 and 1. `_distribution`: whether
-        # the values of `before` on the last axis also sum to 1.
+        # `_shares` is True if all outputs of the first model are between 0 and 1. `_distribution`
+        # is True if these outputs also sum to 1 on the last axis.
         self._shares = self._distribution = True
-        # Counts for each rule. Often two rules are counted, because the right rule is known only
-        # after the last batch.
+        # The key is a rule, such as LARGEST. Often predictions are counted by two rules: after the
+        # last batch it is known whether the outputs are probabilities, and one rule is chosen.
         self._counts: dict[str, _Counts] = {}
 
     def add(
@@ -89,7 +89,7 @@ class PredictionChanges:
             counts.add(*predicted, difference, labels, axis_names(old.ndim, source), rows)
 
     def _find_rules(self, before: Array, labels: Array | None) -> tuple[str, ...]:
-        """Return the rule for predictions, such as argmax; two rules if later batches decide."""
+        """Return the rule for predictions, such as argmax; two rules if the choice comes later."""
         if kind_of(before) != "float":
             return (VALUE,)
         if labels is not None and labels.dtype.kind != "f":
@@ -106,7 +106,7 @@ class PredictionChanges:
 
     @property
     def are_classes(self) -> bool:
-        """Whether it is certain that the predictions are classes.
+        """Whether the predictions are classes; False if this is not certain.
 
         It is uncertain for several floats on the last axis without integer labels: the floats may
         be numbers, unless they are a probability distribution.

@@ -22,8 +22,8 @@ from keras_norm.typing import Array
 # Values of the exporter's argument `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
 # The precision of a file (a key of `tolerance.TOLERANCES`) for each value of the exporter's
-# argument `quantize`. The coarser of the file's and the Keras model's precision sets the tolerance.
-# No precision is finer than "float64", so with None the Keras model's precision sets the tolerance.
+# argument `quantize`. The tolerance follows the coarser precision: the file's or the Keras model's.
+# If `quantize` is None, it follows the Keras model's, because "float64" is the finest precision.
 PRECISIONS: dict[str | None, str] = {
     None: "float64",
     "float16": "float16",
@@ -42,9 +42,9 @@ COSTLY = 0.1
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spread:
-    """Sums from which the variance of one output y of the Keras model is computed.
+    """The sums of y and y^2 over samples, to compute the variance of an output y.
 
-    The sums are over samples of equal shape.
+    All samples have the same shape.
 
     Attributes:
         output: name of the output.
@@ -91,8 +91,8 @@ def _variation(found: Sequence[Spread]) -> float:
         return math.sqrt(squares / sum(s.samples * s.total.size for s in repeated))
     if len(found) == 1:
         return 0.0
-    # All samples have different shapes, so there is no mean over the samples at each position. Use
-    # one mean over all values of all samples.
+    # All samples have different shapes, so an element of the output has no mean over the samples.
+    # Use one mean over all values of all samples.
     count = sum(s.total.size for s in found)
     squares = _squares_about_mean(
         sum(s.squares for s in found), np.asarray(sum(s.total.sum() for s in found)), count
@@ -106,7 +106,7 @@ def _squares_about_mean(squares: float, total: Array, count: int) -> float:
 
 
 def spreads(outputs: Mapping[str, Array]) -> tuple[Spread, ...]:
-    """Compute the sums from which the variance of each float output is computed.
+    """Compute the sums of y and y^2 over the samples, for each float output y.
 
     Args:
         outputs: a model's outputs for some samples, (samples, ...), by name.
@@ -119,7 +119,7 @@ def spreads(outputs: Mapping[str, Array]) -> tuple[Spread, ...]:
 
 
 def add_spreads(found: Iterable[Spread]) -> tuple[Spread, ...]:
-    """Add up the sums of several batches: one result for each output and each sample shape.
+    """Add the sums of several batches for each output; samples of other shapes are separate.
 
     Args:
         found: results of `spreads` for several batches.

@@ -93,7 +93,7 @@ class Samples:
         if length is not None:
             for name in self.sequences:
                 own = self.arrays[name].shape[1]
-                # Round the number of timesteps up: a short input must keep at least one timestep.
+                # Round the number of timesteps up, so that every input has at least one timestep.
                 steps = range(-(-length * own // self.longest))
                 inputs[name] = np.take(inputs[name], steps, axis=1, mode="wrap")
         return inputs
@@ -142,7 +142,8 @@ def read_samples(
     """
     arrays: Arrays = {}
     for name, given in _named_data(specs, data).items():
-        # The first dimension is the number of samples, so it need not match a static batch size.
+        # The first dimension of the data is the number of samples. Accept any number of samples,
+        # even if the model has a static batch size.
         spec = dataclasses.replace(specs[name], shape=(None, *specs[name].shape[1:]))
         if spec.dtype == "string" and spec.shape == (None, 1):
             given = np.asarray(given, object)

@@ -23,16 +23,16 @@ TOLERANCES = {
     "float32": 1e-5,
     "float64": 1e-9,
 }
-# A file with one of the precisions in QUANTIZED is quantized if the Keras model has more bits. The
-# outputs of a quantized file approximate the model's outputs. The outputs of a file that is not
-# quantized equal the model's outputs, except for rounding.
+# A file with one of these precisions is quantized if the precision of the Keras model is finer. The
+# outputs of a quantized file approximate the model's outputs. The outputs of any other file
+# equal the model's outputs, except for rounding.
 QUANTIZED = ("int8", "bfloat16", "float16")
-# In a quantized file without float outputs, up to a quarter of an output's integers may differ from
-# the Keras model, because a rounded weight can change an argmax. One integer may always differ.
+# A rounded weight can change an argmax. In a quantized file without float outputs, a quarter of an
+# output's integers may therefore differ from the Keras model. One integer may always differ.
 INTEGER_SHARE = 0.25
-# Rounding errors grow with layers * sqrt(timesteps). If this product is above 10, the default atol
-# for float32 and float64 grows with the product. If the product is 10, float32 outputs differ from
-# float64 outputs by an eighth of the default atol (measured, docs/design/check.md).
+# Rounding errors grow with layers * sqrt(timesteps). If this number is above 10, the default atol
+# for float32 and float64 is multiplied by it and divided by 10. At 10, float32 outputs were found
+# to differ from float64 outputs by an eighth of the default atol (docs/design/check.md).
 REACH = 10.0
 
 
@@ -58,7 +58,7 @@ class Tolerance:
 
     @property
     def calls(self) -> "Tolerance":
-        """The tolerance for a comparison of two calls of the same file with equal inputs.
+        """The tolerance to compare two calls of one file that have equal inputs.
 
         Unlike a quantized file and its Keras model, two calls must have equal integers, and floats
         within rtol and atol.

@@ -140,7 +140,7 @@ def test_labels_that_do_not_fit_in_a_later_batch_raise(model):
     y = Y.copy()
     y[70] = 2
     dataset = tf.data.Dataset.from_tensor_slices((X, y)).batch(30)
-    with pytest.raises(ValueError, match=r"classes below 2\. Received: 2"):
+    with pytest.raises(ValueError, match=r"class numbers below 2\. Received: 2"):
         check(model, [KerasRunner(model)], dataset)
 
 

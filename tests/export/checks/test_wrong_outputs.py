@@ -61,7 +61,7 @@ def test_the_advice_on_the_gap_comes_after_the_findings_on_artifacts():
         (FirstDifference(None, "a function"), {}, "not known: a function", "; or accept"),
         (FirstDifference("lstm", "no export"), {}, "differs is 'lstm'", "check the new file"),
         (FirstDifference(None, "tiny", False, is_rounding=True), {}, "tiny", "lengths="),
-        (FirstDifference("lstm", "", False), {"quantized": True}, "lstm", "give labels= and judge"),
+        (FirstDifference("lstm", "", False), {"quantized": True}, "lstm", "give labels= and"),
     ],
 )
 def test_wrong_values_have_advice_by_their_cause(first, changes, observation, advice):

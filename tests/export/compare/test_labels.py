@@ -16,7 +16,7 @@ SCORES = np.zeros((4, 3))
         ({0: np.zeros(4)}, [SCORES], r"must have the shape \(4, 3\). Received \(4,\)"),
         ({0: np.array(["a"] * 4)}, [SCORES], "must be numbers"),
         ({0: np.full((4, 3), np.nan)}, [SCORES], "must be finite"),
-        ({0: np.array([0, 1, 2, 3])}, [SCORES], "must be classes below 3. Received: 3"),
+        ({0: np.array([0, 1, 2, 3])}, [SCORES], "must be class numbers below 3. Received: 3"),
         (
             {0: np.array([0, 3, 6, 0])},
             [np.array([[0.1], [2.9], [6.2], [0.0]])],
