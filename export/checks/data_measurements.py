@@ -120,7 +120,7 @@ class ArtifactMeasurements:
 
 @dataclasses.dataclass
 class DataMeasurements:
-    """Facts about the Keras model's outputs on all data: largest values, NaN, predictions.
+    """The measured largest values, NaN and predictions of the Keras model's outputs on all data.
 
     Attributes:
         samples: number of samples.

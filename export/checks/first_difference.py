@@ -175,7 +175,7 @@ class _Tensors:
         }
 
     def contain(self, outputs: Sequence[Array], fresh: "_Tensors | None") -> bool | None:
-        """Return whether the file computes all outputs of a layer; None if this is not known.
+        """Return whether the file has all outputs of a layer; None if the new export lacks them.
 
         `fresh` has the tensors of a new export whose outputs are right. It shows at which indices
         an output must be, if both files have equally many tensors.

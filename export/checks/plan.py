@@ -15,8 +15,8 @@ from keras_norm.typing import Arrays
 
 # A signature that computes one timestep is tested on 2 sequences of at most 64 timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
-# A file that computes only one timestep in each call is tested for about 10,000 timesteps in total:
-# for example, 10 sequences of 1,000 timesteps.
+# A single-step file computes one timestep in each call. It is tested for about 10,000 timesteps in
+# total: for example, 10 sequences of 1,000 timesteps.
 TIMESTEPS = 10_000
 
 

@@ -34,7 +34,7 @@ CALLS, SECONDS = 5, 0.25
 
 @dataclasses.dataclass
 class Subject:
-    """The Keras model or a loaded artifact, with the outputs that a check recorded.
+    """What a check tests: the Keras model or a loaded artifact, with its recorded outputs.
 
     Attributes:
         source: the artifact and its runtime.

@@ -70,7 +70,7 @@ def to_float64(x: TensorLike) -> npt.NDArray[np.float64]:
 
 
 def can_convert(array: Array, dtype: np.dtype[np.generic]) -> bool:
-    """Return whether a dtype can represent every value of an array, up to rounding of floats.
+    """Return whether a dtype can represent every value of an array; floats may be rounded.
 
     Integers convert to floats and to integers within the range of the dtype. Floats convert to
     floats only.
@@ -194,7 +194,7 @@ def both_nan(e: Array, a: Array) -> Array:
 
 
 def without_common_nan(expected: Arrays, actual: Arrays) -> tuple[Arrays, Arrays]:
-    """Return copies of the outputs with 0 wherever the expected and the actual value are NaN."""
+    """Return copies of the outputs: 0 replaces NaN wherever expected and actual are both NaN."""
     wanted, received = ({n: np.asarray(y) for n, y in x.items()} for x in (expected, actual))
     for name in wanted.keys() & received.keys():
         own, got = wanted[name], received[name]

@@ -8,8 +8,8 @@ import numpy as np
 from keras_norm.export.compare.arrays import kind_of
 from keras_norm.typing import Array, Arrays
 
-# Labels with one row for each sample. A key is the name of an output. If the user gave no names, a
-# key is the position of the output: 0, 1, ...
+# The labels of each output: an array with one row for each sample. The key is the name of the
+# output. If the user gave no names, the key is the number of the output: 0, 1, ...
 Labels: TypeAlias = Mapping[str | int, Array]
 
 

@@ -67,7 +67,7 @@ class Samples:
 
     @property
     def length(self) -> int | None:
-        """Return the number of timesteps of the data, or None if the inputs differ in length.
+        """Return the number of timesteps of the data; None if the inputs have different lengths.
 
         Only inputs with a dynamic time dimension count. Without such inputs the result is None.
         """

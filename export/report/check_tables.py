@@ -37,7 +37,7 @@ def metrics_table(report: CheckResult) -> Table:
 
 
 def properties_by_status(report: CheckResult) -> Table:
-    """Make the table with the names of the properties that pass, differ and fail, by artifact."""
+    """Make a table with a row for each artifact: its properties that pass, differ and fail."""
     found = group_by_item(
         (r.name, tuple(", ".join(p.name for p in r.properties if p.status == s) for s in TESTED))
         for r in report.results
@@ -108,9 +108,9 @@ def costs_table(report: CheckResult) -> Table:
         tuple(rows),
         "The size of the Keras model is the size of its weights. Milliseconds are the median of a "
         "few calls, with sequences of the data's length and the runtime's default number of "
-        "threads. The transfer of arrays between the check and the runtime is not counted. A call "
-        "of a single-step file is one timestep. The arena is the memory that TensorFlow Lite Micro "
-        "uses for the file.",
+        "threads. The transfer of arrays between the check and the runtime is not counted. A file "
+        "that computes one timestep in each call has the milliseconds of one timestep. The arena "
+        "is the memory that TensorFlow Lite Micro uses for the file.",
     )
 
 
@@ -152,10 +152,10 @@ def layers_table(
         "Moving statistics, compared with the statistics of the data",
         columns,
         tuple(rows),
-        "The distance between the moving statistics and the statistics of these data. By timestep: "
-        "blue up to one standard deviation, and a stronger blue for a larger distance; orange and "
-        "red above one standard deviation; blank for timesteps that training or the data did not "
-        "reach.",
+        "The distance between the moving statistics and the statistics of these data. By timestep, "
+        "a color shows the distance: blue up to one standard deviation, orange and red above one "
+        "standard deviation. A timestep is blank if the training sequences or the data were too "
+        "short to reach it.",
     )
 
 

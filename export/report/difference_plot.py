@@ -50,7 +50,7 @@ def plot_differences(report: CheckResult) -> "Figure":
 
 
 def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) -> None:
-    """Plot one output's differences, which are equal in all artifacts `names`, in color `k`."""
+    """Plot the differences of one output in color `k`; the artifacts `names` have equal results."""
     profile = result.profile
     assert profile is not None
     # The axes of `profile.worst` are (timestep, unit), (unit,) or (sample,). NaN becomes infinity.
@@ -63,7 +63,7 @@ def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) ->
     label = "\n".join(map(printable, names)) + " (equal)" * profile.equal
     axes.plot(
         positions,
-        np.where(np.isfinite(values) & (values > 0), values, np.nan),  # no 0 on a logarithmic axis
+        np.where(np.isfinite(values) & (values > 0), values, np.nan),  # a logarithmic axis has no 0
         label=label_of(label),
         color=COLORS[k % len(COLORS)],
         marker=MARKERS[k % len(MARKERS)],

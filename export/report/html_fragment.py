@@ -101,7 +101,7 @@ def html_table(table: Table, view: str) -> str:
 
 
 def _cell(cell: str | Cell, table: Table, k: int) -> str:
-    """Return the HTML of a table cell, with the column's name, which only a narrow page shows."""
+    """Return the HTML of a table cell; a narrow page shows the column's name in the cell."""
     column, cell = table.columns[k], cell if isinstance(cell, Cell) else Cell(cell)
     shown = _lines(cell.text, breaks=column.kind in BREAKS)
     if cell.used is not None:
@@ -117,7 +117,7 @@ def _cell(cell: str | Cell, table: Table, k: int) -> str:
 
 
 def _bar(used: float) -> str:
-    """Return the HTML of a bar that shows the used share of a tolerance on a logarithmic scale."""
+    """Return the HTML of a bar for |difference| / tolerance, on a logarithmic scale."""
     from keras_norm.export.report.plots import color_levels
 
     level = float(color_levels(used, 1.0))

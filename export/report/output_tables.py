@@ -45,7 +45,7 @@ QUANTIZED = (
 
 @dataclasses.dataclass(frozen=True)
 class OutputRow:
-    """One row of a table of outputs: one output, or all outputs without any difference.
+    """One row of a table of outputs: for one output, or for all outputs without a difference.
 
     Attributes:
         names: names of the artifacts.
@@ -101,7 +101,8 @@ def output_rows(report: CheckResult) -> list[OutputRow]:
             rows.append(OutputRow(names, (result.output,), result, quantized))
 
     def rank(row: OutputRow) -> tuple[bool, float]:
-        # `used` is None for an output that could not be compared. Show such an output first.
+        # `used` is |difference| / tolerance. It is None for an output that could not be compared:
+        # show such an output first.
         used = row.result.used
         return not row.result.passed, math.inf if used is None else used
 
@@ -139,8 +140,8 @@ def output_tables(report: CheckResult) -> list[Table]:
             f"Quantized files, compared with the Keras model on {report.samples} samples",
             QUANTIZED,
             quantized,
-            f'{QUANTIZED_ABOUT}. "Limit used" is the largest over all test inputs, on a '
-            "logarithmic bar with the limit in the middle.",
+            f'{QUANTIZED_ABOUT}. "Limit used" is the largest error / limit over all test inputs, '
+            "on a logarithmic bar with the limit in the middle.",
         ),
     )
     return [table for table in tables if table.rows]

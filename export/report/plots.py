@@ -89,10 +89,9 @@ def difference_map(comparison: OutputComparison, spread: DifferenceProfile) -> D
         comparison: the comparison that needs the widest tolerance.
         spread: the differences over all test inputs; at least one is not 0.
     """
-    # Each value has its own tolerance, but the image has one color scale. If the comparison failed,
-    # the scale uses the tolerance of the worst element: the color of this element then shows the
-    # failure. If the comparison passed, the scale uses the largest tolerance of the elements: no
-    # color then shows a failure.
+    # The tolerance atol + rtol |expected| differs between elements, but the image has one color
+    # scale. If the comparison failed, use the tolerance of the worst element: its color then shows
+    # the failure. If the comparison passed, use the largest tolerance: no color shows a failure.
     failed = comparison.problem is None and not comparison.passed
     allowed = comparison.allowed if failed else comparison.atol + comparison.rtol * spread.scale
     worst = np.array(spread.worst)
@@ -169,8 +168,8 @@ def _histogram(counts: tuple[int, ...], allowed: float) -> tuple[Bar, ...]:
     bounds = list(itertools.pairwise(DECADES))
     for k in range(present[0], present[-1] + 1):
         lower, upper = bounds[k - 1]
-        # One bin may contain differences below and above the tolerance. The lower bound of the bin
-        # sets the bin's color: only a bin without passing values has the color of a failure.
+        # A bin may have differences below and above the tolerance. Color it by its lower bound: the
+        # color of a failure means that all differences in the bin are above the tolerance.
         level = color_levels(lower or upper / 10, allowed)
         red, green, blue, alpha = colors(level).tolist()
         label = f"{upper:g}" if upper >= 0.01 else f"{upper:.0e}".replace("e-0", "e-")

@@ -64,7 +64,7 @@ def report_items(report: CheckResult) -> Iterator[Paragraph | Table]:
 
 
 def advice_title(report: CheckResult) -> str:
-    """Return the title above the advice: a report without failures may have advice too."""
+    """Return the title above the advice, which depends on whether the check passed."""
     return "Advice on the Keras model (no check failed)" if report.passed else "What to do"
 
 

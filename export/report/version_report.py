@@ -20,7 +20,8 @@ from keras_norm.export.results.output_change import OutputChange
 from keras_norm.export.results.output_comparison import describe_position
 from keras_norm_verify.printable import MAX_PRINTED, printable
 
-# Maximum numbers of rows in two tables: pairs of an old and a new class, and changed predictions.
+# The table of class changes ("cat" to "dog") has at most 8 rows. The table of changed predictions
+# has at most 10 rows.
 CLASS_CHANGES, SHOWN = 8, 10
 
 

@@ -153,7 +153,7 @@ class ArtifactResult:
 
 
 def readable_share(share: float | None) -> str:
-    """Format a share with two digits: "0.21%", "6.1%", "660%", "25 times"; None gives "-"."""
+    """Format a ratio with two digits: "0.21%", "6.1%", "660%", "25 times"; None gives "-"."""
     if share is None:
         return "-"
     if 0 < share < 1e-5:

@@ -10,15 +10,15 @@ from keras_norm.export.results.output_comparison import largest_known
 # differ by more than a factor of four.
 LARGE_DISTANCE = 1.0
 LARGE_LOG_RATIO = math.log(4.0)
-# The report mentions an output if training and inference mode differ by more than 0.1 times the
-# largest output, and a BatchNorm if its moving means differ from the data's means by more than 0.1
-# standard deviations.
+# The report mentions an output if its values in training and inference mode differ by more than 0.1
+# times the largest output. The report mentions a BatchNorm if its moving means differ from the
+# means of the data by more than 0.1 standard deviations.
 NOTABLE = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputGap:
-    """The train/inference gap of one output: |training output - inference output|.
+    """How much one output differs between training mode and inference mode.
 
     Attributes:
         output: name of the output.
@@ -124,20 +124,20 @@ class TrainInferenceGap:
 
     @property
     def worst(self) -> float | None:
-        """The largest train/inference gap of all outputs: NaN if any is NaN, None if unmeasured."""
+        """The largest difference between training and inference mode; None if not measured."""
         return largest_known(gap.worst for gap in self.outputs)
 
     @property
     def passed(self) -> bool:
-        """Whether the train/inference gap is at most `max_gap`; True if `max_gap` is None.
+        """Whether training and inference mode differ by at most `max_gap`; True if that is None.
 
-        A gap that was not measured does not pass a `max_gap`.
+        A difference that was not measured does not pass a `max_gap`.
         """
         return self.max_gap is None or (self.worst is not None and self.worst <= self.max_gap)
 
     @property
     def description(self) -> str:
-        """One line about a difference between training and inference mode above `max_gap`."""
+        """A line that says that training and inference mode differ by more than `max_gap`."""
         known = self.worst is not None
         size = f"is {self.worst:.3g}" if known else f"was not measured ({self.reason})"
         return f"the train/inference gap {size}, but must be at most max_gap={self.max_gap:.3g}"

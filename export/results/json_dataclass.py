@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from keras_norm.typing import Json
 
-# Properties that are written to JSON in addition to the fields of a dataclass. A program that reads
-# the JSON then need not compute them.
+# JSON has these properties too, not only the fields of a dataclass. A program that reads the JSON
+# then need not compute them.
 DERIVED = (
     "verdict",
     "status",
@@ -49,7 +49,7 @@ def to_plain(node: object) -> Json:
 
 
 def from_plain(kind: Any, plain: Json) -> Any:
-    """Convert dicts, lists, numbers and texts from `to_plain` back to a dataclass.
+    """Convert the result of `to_plain` back to a dataclass.
 
     Args:
         kind: a dataclass, or the type of a field.
@@ -59,7 +59,7 @@ def from_plain(kind: Any, plain: Json) -> Any:
         KeyError, TypeError, ValueError: `plain` does not describe a value of type `kind`.
     """
     arguments = typing.get_args(kind)
-    if isinstance(kind, types.UnionType):  # an optional field, such as `float | None`
+    if isinstance(kind, types.UnionType):  # the field may be None, for example `float | None`
         return None if plain is None else from_plain(arguments[0], plain)
     if dataclasses.is_dataclass(kind):
         kinds, items = typing.get_type_hints(kind), _require_type(dict, plain)
@@ -69,7 +69,7 @@ def from_plain(kind: Any, plain: Json) -> Any:
         items = _require_type(list, plain)
         each = arguments[:1] * len(items) if arguments[-1] is Ellipsis else arguments
         return tuple(from_plain(k, item) for k, item in zip(each, items, strict=True))
-    # A field of type Any holds nested tuples of numbers, whose depth varies.
+    # A field of type Any has numbers in nested tuples, such as ((1.0, 2.0), (3.0,)).
     if kind is Any:
         return tuple(from_plain(Any, p) for p in plain) if isinstance(plain, list) else float(plain)
     return float(plain) if kind is float else _require_type(kind, plain)

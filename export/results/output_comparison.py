@@ -22,7 +22,7 @@ class Element:
 
     @property
     def difference(self) -> float:
-        """|actual - expected|; infinite if either value is NaN, 0 for two equal infinities."""
+        """|actual - expected|: infinite if a value is NaN, 0 if both are equal infinities."""
         if self.actual == self.expected:
             return 0.0
         found = abs(self.actual - self.expected)
@@ -126,7 +126,7 @@ class OutputComparison(Measurement):
 
     @property
     def description(self) -> str:
-        """Text of one line about the differences of an output, for a comparison that failed."""
+        """A line that says how much an output differs, for a comparison that failed."""
         if self.problem or self.worst is None:
             return f"output {self.output!r}: {self.problem}"
         where, found = describe_position(self.where), self.worst
@@ -194,7 +194,7 @@ class ErrorStatistics:
 
     @property
     def equal_share(self) -> float | None:
-        """The share of predictions that equal the Keras model's; None without predictions."""
+        """The share of predictions that equal the predictions of the Keras model, or None."""
         return 1.0 - self.changed / self.predictions if self.predictions else None
 
     @property
