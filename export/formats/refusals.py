@@ -59,7 +59,7 @@ def refuse_unsupported_model(model: keras.Model) -> None:
 
 
 def _refuse_names(model: keras.Model, layers: Sequence[tuple[str, keras.Layer]]) -> None:
-    """Raise ValueError for the name of a model, layer or weight that TensorFlow cannot save."""
+    """Raise ValueError if TensorFlow cannot save the name of the model, a layer or a weight."""
     if not FIRST_SCOPE.fullmatch(model.name):
         _refuse_name("model", model.name)
     for path, layer in layers:

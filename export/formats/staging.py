@@ -96,7 +96,7 @@ def missing_folders(folder: pathlib.Path) -> list[pathlib.Path]:
 
 
 def remove_empty(folders: Iterable[pathlib.Path]) -> None:
-    """Remove the empty folders of a list; the list has subfolders before their parents.
+    """Remove each folder that is empty; `folders` lists subfolders before their parents.
 
     A folder with content stays, and so do its parents.
     """

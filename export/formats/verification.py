@@ -84,7 +84,7 @@ def verify_saved_model(
     saved_model = load_saved_model(folder)
 
     def run(signature: str, inputs: Arrays) -> Arrays:
-        # Catch any exception, because TensorFlow raises many types for a file that does not run.
+        # Catch any exception: a file that does not run can raise many types of error.
         try:
             return dict(saved_model(signature, inputs))
         except Exception as error:
@@ -110,7 +110,7 @@ def verify_saved_model(
 
 
 def judge_if_it_runs(model: keras.Model, data: TensorLike = None) -> Judge | None:
-    """Run a model on test inputs, and return a `Judge` with its outputs; None if the model fails.
+    """Return a `Judge` (test inputs with the model's outputs); None if the model does not run.
 
     If the model cannot be run, a warning gives the reason. A model of texts also runs on one empty
     text; a warning says if it fails.

@@ -17,8 +17,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
     """
     model = tf.saved_model.load(options["saved_model"], tags=["serve"])
     function = model.signatures["serving_default"]
-    # tf2onnx gives each input of the ONNX file the name of its TensorSpec. TensorFlow has changed
-    # these names to lower case. The original names are the keys of this dict of TensorSpecs.
+    # TensorFlow has changed the inputs' names to lower case in the TensorSpecs of `function`. Make
+    # TensorSpecs with the original names: tf2onnx gives these names to the inputs of the ONNX file.
     specs = {
         name: tf.TensorSpec(spec.shape, spec.dtype, name)
         for name, spec in function.structured_input_signature[1].items()

@@ -108,8 +108,8 @@ def export_onnx(
     refuse_unsupported_model(model)
     warn_of_static_batch(model)
     # Refuse models in half precision. The ONNX file of a bfloat16 model would have operations whose
-    # inputs have different float types. The ONNX file of a float16 model would return other outputs
-    # than Keras, because it rounds other intermediate results.
+    # inputs have different float types. The ONNX file of a float16 model would not return Keras'
+    # outputs: the file and Keras round different intermediate results.
     refuse_half_precision(model, "the ONNX converter")
     # TensorFlow reads some characters of a path, such as "*", as a pattern. So the SavedModel
     # is written to a temporary path, which has no such characters.

@@ -17,7 +17,7 @@ from keras_norm.export.model.tensorflow_process import RemoteFunction
 from keras_norm.export.signature import SERVING_DEFAULT, STEP
 from keras_norm.typing import Nest, Tensor
 
-# A function from a dict of inputs by name to a dict of outputs by name, for one signature.
+# Type of a signature's function: it maps a dict of inputs by name to a dict of outputs by name.
 SignatureFunction = Callable[[dict[str, Tensor]], Mapping[str, Tensor]]
 
 
@@ -67,8 +67,8 @@ def write_saved_model(
         if "untracked" not in str(error):
             raise
         raise ValueError(
-            "the model or a function of `signatures` reads a table or another resource that is not "
-            "an attribute of a layer, so TensorFlow cannot save it: make it an attribute of a layer"
+            "TensorFlow cannot save a table or another resource that the model, or a function of "
+            "`signatures`, reads: make it an attribute of a layer"
         ) from error
 
 

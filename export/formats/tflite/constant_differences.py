@@ -26,7 +26,7 @@ OTHER_CONSTANTS = (
 def compare_with_new_export(
     model: keras.Model, path: pathlib.Path, samples: Arrays
 ) -> list[ConstantDifference] | str:
-    """Compare each constant of a quantized file with the constant of a new export of the model.
+    """Export a model again; compare each constant with the same constant of a quantized file.
 
     The new export takes the scales of its activations from the samples. These scales change a
     constant by rounding only. Returns the differences; or the reason why the constants cannot be
@@ -54,7 +54,7 @@ def compare_with_new_export(
 def find_differences(
     model: keras.Model, file: TFLiteGraph, new: TFLiteGraph
 ) -> list[ConstantDifference] | str:
-    """Compare each constant of a model's file with the same constant of a new export."""
+    """Compare each constant of a file with the same constant of a new export of the model."""
     if not file.is_comparable(new):
         return OTHER_CONSTANTS
     pairs = zip(file.constants, new.constants, strict=True)

@@ -34,7 +34,7 @@ LOOP_OPS = "TensorList"
 
 
 def start_converter() -> WorkerProcess:
-    """Start the converter process for `convert_model` early, because its imports take seconds."""
+    """Start the process for `convert_model`: its imports take seconds, while the caller works."""
     return WorkerProcess(
         "tflite/convert_tflite.py", subject="conversion to TFLite", timeout=CONVERSION_SECONDS
     )

@@ -87,7 +87,7 @@ class _Graph:
         self._float: dict[int, int] = {}
 
     def give_scales(self) -> None:
-        """Replace the scale 0, which the 16-bit quantizer writes for zeros, by a positive scale."""
+        """Replace each scale of 0 by a positive scale: 16-bit tensors of zeros have the scale 0."""
         constants = set(range(len(self._tensors)))
         constants -= {tensor for op in self._graph.operators or [] for tensor in op.outputs}
         for tensor in filter(self._is_integer, constants):

@@ -27,7 +27,7 @@ from keras_norm.typing import Arrays
 
 logger = logging.getLogger("keras_norm.export")
 
-# Number of samples in one call, when the file and the model run on all samples.
+# Batch size with which the file and the model run on the samples.
 BATCH = 32
 # Number of timed calls for the latency of a file.
 CALLS = 20

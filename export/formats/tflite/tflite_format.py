@@ -19,8 +19,8 @@ TFLITE = Format(
     export=export_tflite,
     open=TFLiteRunner,
     sources=tflite_sources,
-    # Flex and custom operations, which LiteRT alone cannot run. Only builtin operations have names
-    # in capitals.
+    # The names of builtin operations are in capitals. Any other operation is a Flex or custom
+    # operation, which LiteRT alone cannot run.
     foreign_ops=lambda path, ops: {op for op in ops if not op.isupper()},
     signatures=lambda path: read_tflite(path).signatures,
     export_again=tflite_options,

@@ -130,8 +130,8 @@ def input_ranges(path: pathlib.Path) -> dict[str, tuple[float, float]]:
                     tensor = rounded.get(entry.tensorIndex)
                     if tensor is not None and tensor.type in limits:
                         scale, zero = map(float, scale_and_zero(tensor, 0))
-                        # An input value is rounded to the nearest integer, so the range ends half a
-                        # step after the last integer.
+                        # An input value is rounded to the nearest integer. So the range begins 0.5
+                        # before the smallest integer, and ends 0.5 after the largest integer.
                         first, last = limits[tensor.type]
                         low, high = ((n - zero) * scale for n in (first - 0.5, last + 0.5))
                         yield entry.name.decode(), (low, high)

@@ -107,8 +107,8 @@ def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
 TFLITE_FUNCTIONS: Substitutes = {
     tensorflow_scan: {"scan_by_step": scan_for_tflite, "scan_by_block": scan_for_tflite},
     operations: {"multiply": multiply_for_tflite},
-    # Use no fused batch norm: TFLite lacks this operation, and the converter would replace it by
-    # operations that round large means.
+    # Use no fused batch norm: TFLite lacks this operation. The converter would replace it by other
+    # operations, which round large means.
     kernels: {"uses_fused_batch_norm": lambda x, axis, mode: False},
 }
 # Functions that replace functions of keras_norm while a model is traced for a TFLite file that

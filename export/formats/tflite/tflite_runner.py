@@ -107,7 +107,7 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
 
 
 def tflite_options(path: pathlib.Path) -> dict[str, Json]:
-    """Return the options with which `export_tflite` quantizes a new file like the given file.
+    """Return options of `export_tflite` for a new file with the quantization of the given file.
 
     Raises:
         ValueError: the file computes in integers, so its scales depend on unknown samples.

@@ -115,8 +115,8 @@ def _find_golden_case(file: pathlib.Path, signature: str) -> GoldenCase:
     found = read_golden_cases(file)
     if found.hashes != hash_files(file):
         raise ValueError(
-            f"{file} was changed after its golden cases were written. They may not be the outputs "
-            "of the changed file. Export the model again, or pass golden_cases=False"
+            f"{file} was changed after its golden cases were written, so its outputs may differ "
+            "from the golden cases. Export the model again, or pass golden_cases=False"
         )
 
     def batch_and_length(case: GoldenCase) -> tuple[int, int]:
@@ -165,7 +165,7 @@ def resolver_lines(prefix: str, ops: Iterable[str]) -> Iterator[str]:
 def _array(dtype: str, name: str, values: Iterable[str]) -> Iterator[str]:
     """Yield the lines of C++ that define a constant array."""
     texts = list(values)
-    # An `inline` array exists once, even if several files of the firmware include the header.
+    # `inline`: the program has one copy of the array, even if several files include the header.
     yield f"alignas(16) inline constexpr {dtype} {name}[{len(texts)}] = {{"
     for start in range(0, len(texts), COLUMNS):
         yield f"    {', '.join(texts[start : start + COLUMNS])},"
