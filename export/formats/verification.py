@@ -226,8 +226,8 @@ def make_golden_cases(
 def write_golden_cases(path: pathlib.Path, golden_cases: GoldenCases, inside: bool = False) -> None:
     """Store golden cases (test inputs and their outputs) with an exported file or folder.
 
-    The hashes of the file or folder are stored with the golden cases. With `inside` they are
-    appended to the TFLite file, as TFLite metadata is. TFLite readers ignore them there.
+    The hashes of the file or folder are stored with the golden cases. With `inside` the golden
+    cases are appended to the TFLite file, like TFLite metadata. TFLite readers ignore them there.
     """
     content = pack_golden_cases(dataclasses.replace(golden_cases, hashes=hash_files(path)))
     if inside:

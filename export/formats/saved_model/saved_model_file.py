@@ -108,8 +108,8 @@ class SavedModelFile:
     def unsafe_ops(self) -> dict[str, list[str]]:
         """The operations that may access files, the Python process or other machines.
 
-        Operation -> names of its nodes, of all graphs in the file: a loader may choose another
-        graph than this class.
+        Operation -> names of its nodes. All graphs of the file count, because a loader may choose
+        another graph than this class.
         """
         found: dict[str, list[str]] = {}
         for graph in self._graphs:

@@ -145,7 +145,7 @@ def parse_tflite(path: str | os.PathLike[str]) -> Iterator[tuple[ModuleType, Jso
     """Yield LiteRT's schema module and the parsed file (`ModelT`).
 
     Raises:
-        ValueError: the file is damaged: the parser fails, or the block that reads the file.
+        ValueError: the file is damaged: the parser or the `with` block fails.
     """
     schema, content = _load_schema(), pathlib.Path(path).read_bytes()
     try:

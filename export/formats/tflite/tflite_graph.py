@@ -62,8 +62,8 @@ class TFLiteGraph:
         """Return whether the constants of two files can be compared.
 
         The names and shapes of the constants must be equal. The operations must be equal too,
-        unless both files compute in integers. In files in integers, the exporter chooses how many
-        operations compute in float32.
+        unless both files compute in integers. The exporter chooses how many operations of a file in
+        integers compute in float32.
         """
         # Ignore numbers in names, such as "_1": TensorFlow adds a number to a name that an earlier
         # model has used.

@@ -71,8 +71,9 @@ def scan_without_loop(
 ) -> tuple[Tensors, Tensors]:
     """Scan over timesteps without a loop, because TensorFlow's quantizer cannot convert loops.
 
-    Sequences that are dynamic, or longer than `LONGEST_UNROLLED`, still run in a loop. The
-    arguments and results are as for `keras_norm.ops.scan.scan`.
+    If the number of timesteps is dynamic, or more than `LONGEST_UNROLLED`, the scan still runs in a
+    loop, and the exporter raises an error. The arguments and results are as for
+    `keras_norm.ops.scan.scan`.
     """
     time = xs[0].shape[0]
     if time is None or time > LONGEST_UNROLLED:
