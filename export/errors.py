@@ -10,7 +10,7 @@ NODES = re.compile(r"\{\{.*?\}\}\s*|\s*\[Op:.*?\]")
 
 
 class UnsupportedOpError(ValueError):
-    """Raised if the model needs an operation or a dtype that the format's runtimes do not support.
+    """Raised if runtimes of the exported format cannot run an operation or a dtype of the model.
 
     Args:
         message: names the operation and its Keras layer, with advice.
@@ -51,7 +51,9 @@ class RunnerError(RuntimeError):
 
 
 class UnsafeOpError(RunnerError):
-    """Raised instead of running a file whose operations can access data outside the file.
+    """Raised for a file whose operations can access data outside the file.
+
+    The file is not run.
 
     Args:
         message: names the file and the operations.

@@ -30,7 +30,7 @@ class TensorSpec:
 
 
 def valid_name(name: str) -> str:
-    """Return a name of letters, digits and underscores that begins with a letter.
+    """Make a valid name: a letter, followed by letters, digits and underscores.
 
     "Text in" becomes "Text_in".
     """
@@ -47,10 +47,10 @@ def file_name(name: str) -> str:
 
 
 def with_file_names(inputs: Mapping[str, Value], names: Collection[str]) -> dict[str, Value]:
-    """Rename the keys of `inputs` from their names in Keras to their `names` in exported files.
+    """Replace each key of `inputs`, a name in Keras, by the name in exported files.
 
-    A name does not change if it is in `names`. It does not change either if its name in files is
-    not in `names`, or is also the name of another input.
+    `names` are the names in exported files. A key that is in `names` does not change. A key does
+    not change either if its name in files is not in `names`, or is the name of another input.
     """
     renamed: dict[str, Value] = {}
     for name, value in inputs.items():

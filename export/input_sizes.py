@@ -1,4 +1,7 @@
-"""Measure the Euclidean norms of inputs x whose size a norm removes, such as LayerNorm(W x)."""
+"""Measure the sizes (Euclidean norms) of inputs x of recurrent layers that normalize W x.
+
+LayerNorm(W x) removes the size of x: the results for x and 2 x are equal.
+"""
 
 import dataclasses
 from collections.abc import Callable, Iterator
@@ -26,7 +29,7 @@ class InputSizes:
 
     Attributes:
         layer: path of the layer.
-        slot: slot of the norm that removes the sizes, such as "kernel_norm".
+        slot: the layer's argument for the norm that removes the sizes, such as "kernel_norm".
         norm: name of the norm's class.
         low: the size that 5 % of the timesteps are below.
         high: the size that 5 % of the timesteps are above.
@@ -42,11 +45,12 @@ class InputSizes:
 
 
 def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes]:
-    """Measure the sizes of x for each layer with a norm that removes them, as LayerNorm(W x) does.
+    """Measure the sizes of the inputs x of each recurrent layer whose norm removes these sizes.
 
-    Only the first `MAX_SAMPLES` samples are measured. A layer counts if its x comes from the
-    model's inputs, and no layer with a matrix is between x and these inputs: a Dense layer can turn
-    the size of its inputs into a direction. A layer without an unmasked timestep is left out.
+    LayerNorm(W x) is an example: the results for x and 2 x are equal. Only the first `MAX_SAMPLES`
+    samples are measured. A layer counts if its x comes from the model's inputs, and no layer with a
+    matrix is between x and these inputs: a Dense layer can turn the size of its inputs into a
+    direction. A layer without an unmasked timestep is left out.
     """
     readers = {id(layer) for layer in _readers_of_inputs(model)}
     layers = [
@@ -78,7 +82,7 @@ def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes
 
 
 def _readers_of_inputs(model: keras.Model) -> Iterator[keras.layers.Layer]:
-    """Yield the layers, also inside wrappers and nested models, that read the model's inputs.
+    """Yield the layers that read the model's inputs, also layers in wrappers and nested models.
 
     Layers without a matrix, such as Masking, Dropout and Normalization, may be between them.
     """
@@ -98,7 +102,7 @@ def _readers_of_inputs(model: keras.Model) -> Iterator[keras.layers.Layer]:
 
 
 def _record(layer: keras.layers.RNN, sizes: list[Array]) -> Callable[..., object]:
-    """Return a substitute for `layer.inner_loop` that appends the size of each x to `sizes`."""
+    """Return a function that appends the size of each x to `sizes` and calls `layer.inner_loop`."""
     inner_loop = layer.inner_loop
 
     def record(

@@ -22,9 +22,10 @@ from keras_norm.export.model.tolerance_factors import layer_depth, model_precisi
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays, TensorLike
 
-# Batch size of the test inputs of an export, except for the first one.
+# Batch size of the test inputs of an export. Only the first test input has the batch size 1.
 ROWS = 3
-# Number of timesteps of the long test input, for a model whose layers mix timesteps.
+# Number of timesteps of the long test input. It tests models with a layer, such as a convolution,
+# whose output at a timestep depends on several timesteps.
 LONG = 300
 
 
@@ -62,8 +63,8 @@ def expected_for_export(model: keras.Model, data: TensorLike, run: Runner) -> Ex
     samples = read_samples(run.inputs, data)
     short, *others = _few_cases(model, samples)
     try:
-        # The test input `short` has half the timesteps of the samples. These may be too few for a
-        # convolution. Then a test input with all timesteps replaces `short`.
+        # The test input `short` has half the timesteps of the samples. If the model cannot run so
+        # few timesteps, for example in a convolution, run the rows of `short` with all timesteps.
         ran, _ = _run_cases(run, [short, *others], lambda case: case.length == samples.length)
         if ran[0].inputs is not short.inputs:
             ran[:0] = _run_cases(run, [samples.case(short.rows)])[0]
@@ -124,7 +125,7 @@ def expected_for_check(
     for case in edge_cases(samples):
         try:
             outputs = run(case.inputs)
-        # A layer may raise an error for a row of zeros or unknown words: leave out this test input.
+        # A layer may raise any error for an edge case, such as a row of zeros or unknown words.
         except Exception:
             outputs = {}
         if outputs and all(where_finite(array).all() for array in outputs.values()):
@@ -137,15 +138,17 @@ def expected_for_check(
             "outputs are NaN or infinite"
         )
     later = [
-        f"input {name!r} has no masked timesteps in any test input, because layer {layer!r} masks "
-        "this input only after other layers have changed it"
+        f"input {name!r} has no masked timesteps in any test input, because other layers change "
+        f"{name!r} before layer {layer!r} masks it"
         for name, layer in masked_later(model, fills).items()
     ]
     return measure_expected(model, ran, edges=tuple(edges), notes=(*later, *notes))
 
 
 def measure_expected(model: keras.Model, cases: Sequence[Case], **fields: Any) -> Expected:
-    """Measure the precision, depth, timesteps and output scales of a model on test inputs.
+    """Return test inputs with the model's precision, depth, timesteps and output scales.
+
+    The tolerance of a comparison depends on these four properties.
 
     Args:
         model: a functional or a built sequential model.
@@ -176,9 +179,10 @@ def _run_random(
     lengths: Iterable[int],
     make_cases: Callable[[Samples], Sequence[Case]],
 ) -> list[Case]:
-    """Run a model on random numbers; try the kinds in `DRAWS` until all outputs are finite.
+    """Run a model on random numbers: "normal", "positive", ... until all outputs are finite.
 
-    If no kind gives only finite outputs, use the kind with the most finite outputs.
+    The kinds of random numbers are the keys of `DRAWS`. If no kind gives only finite outputs, use
+    the kind with the most finite outputs.
 
     The random numbers have the first of `lengths` for which a kind gives finite outputs: a
     convolution may need more timesteps than the shorter lengths have. If no length gives finite
@@ -192,7 +196,7 @@ def _run_random(
                 cases, _ = _run_cases(run, make_cases(draw_samples(model, length, kind)))
                 if problem := _first_problem(cases):
                     raise ValueError(problem)
-            # A layer may raise any error, for example for a length that is too short.
+            # A layer may raise any error, for example if the sequences are too short.
             except Exception as error:
                 first_error = first_error or error
                 continue
@@ -209,7 +213,11 @@ def _run_random(
 def _run_cases(
     run: Run, cases: Iterable[Case], is_required: Callable[[Case], bool] = lambda case: True
 ) -> tuple[list[Case], list[str]]:
-    """Run a model on test inputs; leave out test inputs for which it gives no usable outputs.
+    """Run a model on test inputs, and leave out optional test inputs that fail.
+
+    An optional test input fails if the model raises an error, if an output is empty, or if an
+    output has a NaN or no finite value. A required test input with masked timesteps is left out if
+    an output has a NaN.
 
     Returns:
         The test inputs with outputs, and a note on each test input that was left out.
@@ -222,7 +230,7 @@ def _run_cases(
     for case in cases:
         try:
             outputs = run(case.inputs)
-        # A layer may raise any error for a size that it does not support.
+        # A layer may raise any error for a batch size or length that the layer does not support.
         except Exception as error:
             reason = one_line(error)
             if is_required(case):
@@ -255,7 +263,7 @@ def _first_problem(cases: Iterable[Case]) -> str | None:
 
 
 def _quality(cases: Iterable[Case]) -> tuple[float, bool]:
-    """Return the share of finite output values, and whether the outputs of the samples differ.
+    """Return the share of output values that are finite, and whether samples differ in outputs.
 
     The share is the smallest share of any output. The samples have to differ in every output.
     """

@@ -1,4 +1,4 @@
-"""Find the single-step model of a Keras model, and verify its outputs."""
+"""Make the `Step` of a Keras model, which runs one timestep at a time, and verify its outputs."""
 
 import functools
 import logging
@@ -13,7 +13,7 @@ from keras_norm.export.model.single_step import Step
 logger = logging.getLogger("keras_norm.export")
 
 # Keras' layers whose outputs at a timestep depend only on the inputs at this timestep and on
-# states. A layer of keras_norm or of a user has the attribute `reads_single_timesteps` instead.
+# states. A layer of another class can have the attribute `reads_single_timesteps` with this fact.
 READ_SINGLE_TIMESTEPS = (
     keras.layers.InputLayer,
     keras.layers.RNN,
@@ -28,7 +28,7 @@ READ_SINGLE_TIMESTEPS = (
 )
 
 MIXES_TIMESTEPS = (
-    "a layer that is not recurrent mixes timesteps, as pooling, convolution and attention do"
+    "a layer that is not recurrent combines several timesteps, such as pooling or convolution"
 )
 
 
@@ -63,7 +63,7 @@ def find_step(
         step = Step(model, center_kernels=center_kernels)
         if wanted is None and step.length is not None:
             raise StreamingError(
-                "the number of timesteps is static: pass step=True for a step signature"
+                "the number of timesteps is static: pass step=True to export a single-step model"
             )
         _verify_step(step, judge)
     except StreamingError as error:
@@ -75,11 +75,11 @@ def find_step(
 
 
 def _verify_step(step: Step, judge: Judge | None) -> None:
-    """Raise StreamingError if running timestep by timestep changes the outputs of the model."""
+    """Raise StreamingError if the model has other outputs when it runs one timestep at a time."""
     model = step.model
     try:
         run = step.trace()
-        # Trace the graph now: a layer that cannot run on one timestep raises its error here.
+        # Tracing the graph raises an error if a layer cannot run on one timestep.
         run.get_concrete_function()
         judge = judge or judge_for_export(model)
         judges = [judge]
@@ -98,9 +98,10 @@ def _verify_step(step: Step, judge: Judge | None) -> None:
 
 
 def reads_single_timesteps(model: keras.Model) -> bool:
-    """Return False if a layer that is not recurrent may mix timesteps, as a convolution does.
+    """Return False if a layer, such as a convolution, may combine several timesteps.
 
-    The test inputs may be too short to find such a layer.
+    Recurrent layers do not count, because they combine timesteps by their states. The test inputs
+    may be too short for a comparison to find a layer that combines timesteps.
     """
     return all(
         reads_single_timesteps(operation)

@@ -10,8 +10,8 @@ from keras_norm.export.compare.arrays import to_numpy
 from keras_norm.keras_internals import Node, nodes_in_order
 from keras_norm.typing import Array, Tensors
 
-# Function from the path of a layer and its outputs to True (right), False (wrong) or None
-# (unknown).
+# Function that receives the path and the outputs of a layer. It returns True if the outputs are
+# right, False if they are wrong, and None if this is unknown.
 IsRight = Callable[[str, Sequence[Array]], bool | None]
 
 
@@ -30,8 +30,8 @@ def find_first_layer(
         prefix: beginning of every path; "encoder/" for the nested model "encoder".
     """
     nodes = nodes_in_order(model)
-    # Compute the outputs of all layers by a call of one Keras model, because Keras then attaches
-    # masks to them. The search in a nested model needs the masks of the nested model's inputs.
+    # One Keras model computes the outputs of all layers: Keras attaches masks to a model's outputs.
+    # The search in a nested model needs the masks of the nested model's inputs.
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
     outputs = every(list(inputs), training=False)
     names = [prefix + name for name in layer_names(nodes)]
@@ -57,7 +57,7 @@ def find_first_layer(
 
 
 def layer_names(nodes: Iterable[Node]) -> list[str]:
-    """Return the name of the layer of each node; the second call of a layer is "dense (2)"."""
+    """Return a name for each node (layer call): "dense", then "dense (2)" for the next call."""
     counts: Counter[str] = Counter()
     names = []
     for node in nodes:

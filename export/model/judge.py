@@ -43,8 +43,8 @@ class Judge:
     def __init__(self, model: keras.Model, expected: Expected, run: Runner) -> None:
         self.model, self.expected, self.run = model, expected, run
         self.rounding = Rounding(model)
-        # Tolerances that `verify` widened, because rounding explains the difference:
-        # {name of the test inputs: {name of the output: atol}}.
+        # Tolerances that `verify` widened for differences that rounding explains:
+        # self._accepted[name of the test inputs][name of the output] is `atol`.
         self._accepted: dict[str, dict[str, float]] = {}
 
     def tolerance(self, case: Case, precision: str = "float64") -> Tolerance:
@@ -127,7 +127,7 @@ class Judge:
         return outputs
 
     def without_random_outputs(self) -> "Judge | None":
-        """Return a `Judge` of the deterministic outputs only; None if all outputs are random.
+        """Return a `Judge` that compares deterministic outputs only; None if all are random.
 
         The model runs again on all test inputs. An output is random if it differs from the first
         run by more than its tolerance.

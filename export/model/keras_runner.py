@@ -89,7 +89,7 @@ class KerasRunner(Runner):
         return {id(variable) for variable in self._function.graph.variables}
 
     def variable_digests(self) -> dict[str, str]:
-        """Return the SHA-256 digest of each weight; a key is number and path: "0: dense/kernel"."""
+        """Return each weight's SHA-256 digest by number and path, such as "0: dense/kernel"."""
         return {
             f"{k}: {weight.path}": hashlib.sha256(to_numpy(weight).tobytes()).hexdigest()
             for k, weight in enumerate(self.model.weights)
@@ -99,8 +99,8 @@ class KerasRunner(Runner):
         """Return the outputs of every layer by name (`layer_names`), in topological order."""
         nodes = nodes_in_order(self.model)
         every = keras.Model(list(self.model.inputs), [list(node.outputs) for node in nodes])
-        # On JAX a compiled call is faster, because JAX compiles each operation of an eager call. On
-        # TensorFlow a single eager call is faster.
+        # On JAX a compiled call is faster: JAX compiles each operation of an eager call separately.
+        # On TensorFlow a single eager call is faster.
         every.run_eagerly = self._on_tensorflow
         tensors = [inputs[name] for name in self.inputs]
         with _full_precision():

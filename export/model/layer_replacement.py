@@ -1,4 +1,4 @@
-"""Substitute methods of layers so that every exported format can run a model.
+"""Replace methods of layers during an export, so that every exported format can run the model.
 
 The loops of Keras' recurrent layers convert to TFLite with a static batch size and length only. On
 a GPU, Keras runs an operation that no other device has. `TimeDistributed` is wrong in a graph with
@@ -31,7 +31,7 @@ CELL_OPTIONS = ("units", "activation", "recurrent_activation", "use_bias", "rese
 LAYER_OPTIONS = ("return_sequences", "go_backwards", "unroll", "zero_output_for_mask")
 WEIGHTS = ("kernel", "recurrent_kernel", "bias")
 
-# Function from (inputs, states) of a timestep to (output, new states).
+# A cell as a function: it receives (inputs, states) of a timestep, and returns (output, states).
 Cell: TypeAlias = Callable[[Tensor, Nest], tuple[Tensor, Nest]]
 # Results of a recurrent layer's loop: the last output, the output sequence and the last states.
 LoopResults: TypeAlias = tuple[Tensor, Tensor, Nest]
@@ -112,7 +112,7 @@ def has_keras_loop(layer: keras.layers.RNN) -> bool:
 
 
 def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
-    """Create the keras_norm layer that shares a Keras layer's weights and computes equal outputs.
+    """Create a keras_norm layer that uses the weights of a Keras layer and has equal outputs.
 
     `has_keras_loop` must be True for the layer. Do not call the function inside a graph: it creates
     variables. A keras_norm layer is returned unchanged. The result is None for another cell than
@@ -127,8 +127,8 @@ def replacement_layer(layer: keras.layers.RNN) -> NormRNN | None:
     options = {name: getattr(cell, name) for name in CELL_OPTIONS if hasattr(cell, name)}
     options |= {name: getattr(layer, name) for name in LAYER_OPTIONS}
     new: NormRNN = replacement(**options, name=layer.name, dtype=cell.dtype_policy, compiled=False)
-    # Only the original layer must list the weights. After an ordinary assignment Keras would list
-    # them as weights of the new layer too, so use `object.__setattr__`.
+    # An ordinary assignment would add the weights to the new layer's list of weights. Only the
+    # original layer must list them, so use `object.__setattr__`.
     for name in WEIGHTS:
         object.__setattr__(new.cell, name, getattr(cell, name))
     new.built = new.cell.built = True
@@ -140,8 +140,8 @@ def _portable_loop(layer: keras.layers.RNN) -> dict[str, Function]:
         return {"inner_loop": functools.partial(_unrolled_loop, layer)}
     replacement = replacement_layer(layer)
     loop = functools.partial(_cell_loop, layer) if replacement is None else replacement.inner_loop
-    # Draw no dropout masks. Keras draws them at inference too, but does not use them. The exported
-    # graph would then write to the variable of the random seed.
+    # Draw no dropout masks: inference does not use them. Keras draws them at inference too, and the
+    # exported graph would then write to the variable of the random seed.
     return {"inner_loop": loop, "_maybe_config_dropout_masks": lambda *_: None}
 
 
@@ -159,9 +159,9 @@ def _cell_loop(
     xs = [ops.moveaxis(x, 1, 0) for x in xs]
     cell = at_inference(layer.cell)
     # The output of a masked timestep is the previous output, or zeros at the start of the sequence.
-    # So with a mask the loop carries the output from one iteration to the next. Without a mask it
-    # does not, because no iteration would read the carried output. OpenVINO loses a carried value
-    # that no iteration reads, if the sequence has no timesteps.
+    # So with a mask the loop passes the output from one iteration to the next. Without a mask it
+    # does not. No iteration would read the passed output, and OpenVINO loses a value that no
+    # iteration reads if the sequence has no timesteps.
     repeats = mask is not None and not layer.zero_output_for_mask
     first = _zero_output(cell, xs[0], initial_state)
 
@@ -196,14 +196,15 @@ def _zero_output(cell: Cell, xs: Tensor, states: Nest) -> Tensor:
 
     x = spec(xs, xs.shape[1:])
     states = keras.tree.map_structure(lambda s: spec(s, s.shape), states)
-    # Trace the cell in a separate graph: a plain call would add its operations to the file.
+    # Trace the cell in a separate graph to get the shape of the output. A plain call would add the
+    # operations of the cell to the exported file.
     traced = tf.function(lambda x, states: cell(x, states)[0], autograph=False)
     output = traced.get_concrete_function(x, states).structured_outputs
     return tf.zeros([ops.shape(xs)[1], *output.shape[1:]], output.dtype)
 
 
 def where_unmasked(unmasked: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Select `new` for each sequence whose timestep is unmasked, and `old` for a masked timestep.
+    """Return `new` for sequences with an unmasked timestep, and `old` for a masked timestep.
 
     `unmasked` has the shape (batch,); `new` and `old` are (batch, ...).
     """
@@ -245,5 +246,5 @@ def _lookup(layer: keras.layers.Embedding, inputs: Tensor) -> Tensor:
 
 
 def _inherits(layer: keras.layers.Layer, cls: type, method: str) -> bool:
-    """Return whether a layer is an instance of `cls` that does not override the given method."""
+    """Return whether a layer is an instance of `cls` and does not override the given method."""
     return isinstance(layer, cls) and getattr(type(layer), method) is getattr(cls, method)

@@ -35,8 +35,8 @@ from keras_norm.rnn.timestep_counter import advance_counter, read_counter
 from keras_norm.substitution import Function
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# Names of the states of Keras' cells, by class. The cells of keras_norm are subclasses of these
-# classes, so their states get these names too.
+# Class of a Keras cell -> names of its states. The cells of keras_norm are subclasses of these
+# Keras classes, so the states of keras_norm's cells get these names too.
 STATE_NAMES = {
     keras.layers.LSTMCell: ["h", "c"],
     keras.layers.GRUCell: ["h"],
@@ -79,7 +79,7 @@ class LayerTimestep:
         if not all(np.isfinite(to_numpy(x)).all() for x in initial):
             raise StreamingError(
                 f'layer "{name}" has an initial state that is NaN or infinite. A single-step model '
-                "takes and returns the states minus the initial states, which must be finite"
+                "subtracts initial states from states, so the initial states must be finite"
             )
         own, is_known = _state_names(layer, len(initial))
         names = signature.unique([f"{name}_{state}" for state in own], taken)
@@ -96,7 +96,7 @@ class LayerTimestep:
         multiplied = [] if is_joint else names[:1] if is_known else names
         hidden = zip(multiplied, self._is_zero, strict=False)
         self.hidden_states = [state for state, is_zero in hidden if is_zero]
-        # Create the replacement layer here: it has variables, and a graph cannot create variables.
+        # Create the layer with variables here: `methods` may run in a graph, where this is an error.
         self._replacement = replacement_layer(layer)
 
     def methods(
@@ -171,7 +171,7 @@ class LayerTimestep:
             ) from error
 
     def _by_cell(self, states: Nest) -> list[tuple[keras.layers.Layer, Tensors]]:
-        """Return (cell, list of its states) for each cell of the layer."""
+        """Return a pair for each cell of the layer: the cell, and the list of its states."""
         cell = self.layer.cell
         is_stacked = isinstance(cell, keras.layers.StackedRNNCells)
         pairs = zip(cell.cells, states, strict=True) if is_stacked else [(cell, states)]
@@ -184,7 +184,7 @@ class LayerTimestep:
     def _shift(
         self, operation: Callable[[Tensor, Tensor], Tensor], states: Tensors, initial: Tensors
     ) -> Tensors:
-        """Add the initial states to the states, or subtract them; skip initial states of zeros."""
+        """Add initial states to states, or subtract them; skip initial states that are zeros."""
         pairs = zip(states, initial, self._is_zero, strict=True)
         return [s if is_zero else operation(s, x) for s, x, is_zero in pairs]
 
@@ -231,8 +231,8 @@ class LayerTimestep:
                 "the layer with zero_output_for_mask=True"
             )
         unmasked = ops.cast(mask[0] if isinstance(mask, list | tuple) else mask, "bool")
-        # A masked timestep repeats the previous output. In Keras' cells the output is the state h.
-        # Before the first unmasked timestep there is no output, so the output is zeros.
+        # A masked timestep repeats the previous output, which is the state h of the cell. Before
+        # the first unmasked timestep there is no previous output, so the output is zeros.
         k = len(before) - len(states)
         previous = ops.zeros_like(output) if layer.zero_output_for_mask else before[k]
         if not (layer.zero_output_for_mask or self._is_zero[k]):
@@ -240,8 +240,8 @@ class LayerTimestep:
             previous = ops.where(has_output, previous, ops.zeros_like(output))
         result = [where_unmasked(unmasked, n, o) for n, o in zip(new, old, strict=True)]
         if isinstance(layer, NormRNN) and _counts_timesteps(layer):
-            # The last state of this NormRNN is a counter of timesteps. After the first unmasked
-            # timestep it also counts masked timesteps.
+            # The last state of this NormRNN counts masked timesteps too. If `aligned`, it does not
+            # count the masked timesteps before the first unmasked timestep.
             counted = ops.logical_or(ops.reshape(unmasked, (-1,)), read_counter(old[-1]) > 0)
             aligned = layer.cell.slots.needs_alignment(training=False)
             result[-1] = advance_counter(old[-1], counted) if aligned else new[-1]
@@ -249,7 +249,7 @@ class LayerTimestep:
 
 
 def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimestep]:
-    """Return a `LayerTimestep` for each recurrent layer; the names in `taken` name no state.
+    """Return a `LayerTimestep` for each recurrent layer; no state gets a name in `taken`.
 
     Raises:
         StreamingError: there is no recurrent layer, or a layer cannot run timestep by timestep.
@@ -280,7 +280,7 @@ def layer_timesteps(model: keras.Model, taken: Iterable[str]) -> list[LayerTimes
 
 
 def _state_names(layer: keras.layers.RNN, count: int) -> tuple[list[str], bool]:
-    """Name a cell's `count` states: (["h", "c"], True), or (["state_0", ...], False) if unknown."""
+    """Return the states' names: (["h", "c"], True), or (["state_0", ...], False) if unknown."""
     of_keras = (n for cls, n in STATE_NAMES.items() if isinstance(layer.cell, cls))
     names = getattr(layer.cell, "STATES", ()) or next(of_keras, ())
     names = [*names, *["steps"] * _counts_timesteps(layer)]

@@ -13,7 +13,7 @@ from keras_norm.typing import Tensor
 
 
 def mask_fills(model: keras.Model) -> dict[str, float]:
-    """Return the value that marks a masked timestep, for every input that the model masks, by name.
+    """Return, by input name, the value that marks a masked timestep of each input with a mask.
 
     An input is masked if it feeds a `Masking` layer or an `Embedding` with mask_zero=True. If an
     input is the `mask` argument of a layer, its fill value is 0 (False). In that case 0 is also the
@@ -34,7 +34,7 @@ def mask_fills(model: keras.Model) -> dict[str, float]:
 
 
 def masked_later(model: keras.Model, fills: Mapping[str, float]) -> dict[str, str]:
-    """Return the inputs that a model masks only after other layers have changed them.
+    """Return the inputs that other layers change before the model masks them.
 
     The value of such an input that marks a masked timestep is not known. Returns the name of the
     masking layer, or of the nested model with that layer, by input name.
@@ -50,14 +50,14 @@ def masked_later(model: keras.Model, fills: Mapping[str, float]) -> dict[str, st
 
 
 def why_not_padded(fills: Mapping[str, float], samples: Samples) -> str | None:
-    """Return why masked timesteps cannot be added to the data, or None if they can be added.
+    """Return the reason why masked timesteps cannot be added to the data; None if they can.
 
     `fills` comes from `mask_fills`.
     """
     if not fills:
         return (
-            "the model has no input that determines a mask: none is the input of a Masking layer "
-            "or of an Embedding with mask_zero=True, or is itself a mask"
+            "no input of the model determines a mask. An input does so if it feeds a Masking layer "
+            "or an Embedding with mask_zero=True, or if it is the argument mask of a layer"
         )
     static = [name for name in fills if name not in samples.sequences]
     if static:
@@ -81,7 +81,7 @@ def _sequences(model: keras.Model) -> dict[str, Tensor]:
 
 
 def _masks(model: keras.Model) -> Iterator[tuple[Tensor, float | None, str]]:
-    """Yield (tensor, fill value, layer's name) for each tensor that a layer or nested model masks.
+    """Yield each tensor that a layer or nested model masks: (tensor, fill value, layer's name).
 
     The fill value marks masked timesteps. It is None if other layers change the tensor first.
     """
@@ -102,7 +102,7 @@ def _masks(model: keras.Model) -> Iterator[tuple[Tensor, float | None, str]]:
 
 
 def _sources(model: keras.Model) -> dict[int, set[int]]:
-    """Return {id of a tensor: ids of the model's inputs from which the tensor is computed}."""
+    """Return a dict: id of a tensor -> ids of the model's inputs that determine the tensor."""
     found = {id(tensor): {id(tensor)} for tensor in model.inputs}
     for node in nodes_in_order(model):
         inputs = set[int]().union(*(found[id(tensor)] for tensor in node.input_tensors))
@@ -142,13 +142,13 @@ class LostMask:
 
 
 def lost_masks(model: keras.Model) -> list[LostMask]:
-    """List the layers and operations at which a mask ends before a layer that would use it.
+    """List the layers and operations that lose a mask which a later layer would use.
 
     A layer that supports masks may end a mask on purpose, as a recurrent layer does that returns
     its last output. Such a layer is not listed, and neither is a layer whose output has no time
     axis. Masks that a nested model receives are not followed inside the nested model.
     """
-    lost: dict[int, str] = {}  # id of a tensor -> name of the layer that lost its mask
+    lost: dict[int, str] = {}  # id of a tensor -> name of the layer that lost the tensor's mask
     users: dict[str, list[str]] = {}
     found: list[LostMask] = []
     for node in nodes_in_order(model):
@@ -167,7 +167,7 @@ def lost_masks(model: keras.Model) -> list[LostMask]:
 
 
 def _lost_at(node: Node, lost: dict[int, str]) -> str | None:
-    """Return the name of the layer at which the mask of a node's inputs ended, or None."""
+    """Return the layer or operation that lost the mask of a node's inputs; None if none did."""
     operation = node.operation
     is_layer = isinstance(operation, keras.layers.Layer)
     inputs = list(_masked_inputs(node))
@@ -180,7 +180,7 @@ def _lost_at(node: Node, lost: dict[int, str]) -> str | None:
 
 
 def _masked_inputs(node: Node) -> Iterator[Tensor]:
-    """Yield the inputs whose mask Keras passes on: the first argument of a layer.
+    """Yield the inputs of a node whose masks Keras passes on: the first argument of a layer.
 
     Keras passes no mask on through an operation; its inputs are all tensors.
     """

@@ -67,7 +67,7 @@ def before(layer):
 SHIFT = keras.Sequential([keras.layers.ZeroPadding1D((20, 0)), keras.layers.Cropping1D((0, 20))])
 # Name -> (number of timesteps, layers, message).
 REFUSED = {
-    "pooling": (None, pooled, "mixes timesteps"),
+    "pooling": (None, pooled, "combines several timesteps"),
     "two calls": (None, twice, "called twice"),
     "state": (None, from_a_state, r"^layer .* takes an initial_state, but a single"),
     "Bidirectional": (
@@ -82,14 +82,14 @@ REFUSED = {
     "convolution": (
         None,
         after(keras.layers.Conv1D(4, 2, padding="causal", dilation_rate=20)),
-        r"\(1, 300, 3\).*mixes timesteps",
+        r"\(1, 300, 3\).*combines several timesteps",
     ),
-    "slice": (None, after(lambda x: x[:, -20:]), r"\(1, 300, 3\).*mixes timesteps"),
-    "nested": (None, after(SHIFT), r"\(1, 300, 3\).*mixes timesteps"),
+    "slice": (None, after(lambda x: x[:, -20:]), r"\(1, 300, 3\).*combines several timesteps"),
+    "nested": (None, after(SHIFT), r"\(1, 300, 3\).*combines several timesteps"),
     # Models of static length.
     "reshape": (TIME, before(keras.layers.Reshape((3 * TIME,))), "does not run on one timestep"),
     "length": (TIME, before(OfStaticLength()), "another number of timesteps: there must be 6"),
-    "mean": (TIME, before(lambda x: keras.ops.mean(x, axis=1)), "mixes timesteps"),
+    "mean": (TIME, before(lambda x: keras.ops.mean(x, axis=1)), "combines several timesteps"),
     "half time": (
         TIME,
         after(keras.layers.Conv1D(3, 2, strides=2)),
@@ -149,7 +149,7 @@ def test_step_must_be_none_true_or_false():
     ("time", "layers", "reason"),
     [
         (TIME, keras.layers.SimpleRNN(2), "the number of timesteps is static: pass step=True"),
-        (None, pooled, "mixes timesteps"),
+        (None, pooled, "combines several timesteps"),
     ],
 )
 def test_a_model_has_no_step_by_default_and_the_reason_is_logged(time, layers, reason, caplog):
