@@ -1,4 +1,4 @@
-"""Make tables of a model's inputs, outputs and normalization layers, and list its lost masks."""
+"""Make tables of a model's inputs, outputs and normalization layers, and name lost masks."""
 
 from collections.abc import Iterator
 
@@ -22,8 +22,9 @@ from keras_norm.export.report.tables import (
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
-# If the coefficient of variation of the input sizes is at least SPREAD, `ADVICE` follows the table.
-# Independent normal features have 1 / sqrt(2 * features): 0.25 for 8 features, 0.18 for 16.
+# `ADVICE` follows the table if the sizes of a layer's inputs differ: if their standard deviation,
+# divided by their mean, is at least SPREAD. For independent normal features the quotient is about
+# 1 / sqrt(2 * features): 0.25 for 8 features, 0.18 for 16.
 SPREAD = 0.3
 ADVICE = (
     "{layer}: the inputs differ in size, and the layer's {slot}, a {norm}, removes this "

@@ -15,7 +15,8 @@ PACKAGES = (
     "numpy",
 )
 
-# Pip extra -> the beginning of the error message, and the modules that the extra installs.
+# For each pip extra: the beginning of the message about missing modules, and the modules that the
+# extra installs.
 EXTRAS = {
     "micro": ("TensorFlow Lite Micro needs", ("tflite_micro",)),
     "onnx": ("ONNX files need", ("onnx", "onnxruntime")),

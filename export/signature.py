@@ -23,7 +23,7 @@ def describe(specs: Mapping[str, TensorSpec]) -> str:
 
 
 class GraphFunction(Protocol):
-    """Protocol for a `tf.function` from tensors by input name to tensors by output name."""
+    """A `tf.function` that takes tensors by input name, and returns tensors by output name."""
 
     def __call__(self, inputs: Mapping[str, TensorLike], /) -> dict[str, Tensor]:
         """Run the graph on tensors by input name, and return tensors by output name."""
@@ -33,7 +33,7 @@ class GraphFunction(Protocol):
 
 
 def input_specs(model: keras.Model) -> dict[str, TensorSpec]:
-    """Return name -> spec of every input, in the order of `model.inputs`.
+    """Return the `TensorSpec` of every input by name, in the order of `model.inputs`.
 
     The names come from `keras.Input`. An underscore replaces every character that a signature
     cannot have. A number is added to a name that another input already has.

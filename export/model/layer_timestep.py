@@ -96,7 +96,7 @@ class LayerTimestep:
         multiplied = [] if is_joint else names[:1] if is_known else names
         hidden = zip(multiplied, self._is_zero, strict=False)
         self.hidden_states = [state for state, is_zero in hidden if is_zero]
-        # Create the layer with variables here: `methods` may run in a graph, where this is an error.
+        # Create the layer and its variables here, because `methods` may run in a TensorFlow graph.
         self._replacement = replacement_layer(layer)
 
     def methods(

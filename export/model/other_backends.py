@@ -25,14 +25,14 @@ from keras_norm.export.runtimes.worker_process import ChildProcess
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
-# First lines of the child process' program. They let SIGINT (Ctrl-C) interrupt the child process,
-# even if this process is a background job, which ignores SIGINT.
+# First lines of the program of the child process. With these lines SIGINT (Ctrl-C) interrupts the
+# child process, even if the parent process is a background job, which ignores SIGINT.
 INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
-# Program of the child process. It receives `sys.path` of this process, so that both processes find
-# the same modules.
+# Program of the child process. The parent process sends its `sys.path` to the child process, so
+# that both processes find the same modules.
 PROGRAM = """
 import multiprocessing.connection, sys
 connection = multiprocessing.connection.Connection(int(sys.argv[1]))
@@ -40,8 +40,9 @@ sys.path[:] = connection.recv()
 from keras_norm.export.model.tensorflow_process import main
 main(connection)
 """
-# Seconds that the child process has for its cleanup after an interrupt. This process interrupts it
-# at most twice, so it waits at most 4 seconds. The command line allows 5 seconds for all cleanup.
+# Seconds that the child process has for its cleanup after an interrupt. The parent process sends at
+# most two interrupts, so it waits at most 4 seconds. The command line allows 5 seconds for all
+# cleanup.
 CLEANUP = 2.0
 
 
@@ -52,9 +53,9 @@ def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Argume
     another backend it runs in a child process with the TensorFlow backend:
 
     - Each model is saved, and loaded in the child process.
-    - The outputs that exported files must have are computed in this process, on its backend.
-    - Functions and datasets among the arguments stay in this process.
-    - The result, errors, warnings, log records and printed text return to this process.
+    - The outputs that exported files must have are computed in the parent process, on its backend.
+    - Functions and datasets among the arguments stay in the parent process.
+    - The result, errors, warnings, log records and printed text return to the parent process.
     - The variables of the models do not change.
 
     Args:
@@ -69,8 +70,8 @@ def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Argume
         if not models or keras.backend.backend() == "tensorflow":
             return function(*args, **kwargs)
         for model in models:
-            # `text_inputs` also raises ValueError for a model without symbolic inputs. So such a
-            # model raises its error before the child process starts.
+            # For a model without symbolic inputs, `text_inputs` raises ValueError. So the error
+            # comes before the child process starts.
             for name in signature.text_inputs(model):
                 raise ValueError(
                     f'input "{name}" takes text, and Keras runs such a model on TensorFlow only. '
@@ -89,18 +90,19 @@ def runs_on_tensorflow(function: Callable[Arguments, Result]) -> Callable[Argume
 class TensorFlowProcess(ChildProcess):
     """A child process with the TensorFlow backend, which runs one function of this package.
 
-    The process uses no GPU, because the backend of this process may hold the GPU's memory. It
-    starts at once. Its imports take seconds.
+    The process uses no GPU, because the backend of the parent process may hold the GPU's
+    memory. It starts at once. Its imports take seconds.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            # With the option -P Python imports no module from the working directory, such as a
-            # user's file signal.py.
+            # With the option -P, Python does not import modules from the working directory, for
+            # example a user's file signal.py.
             ["-P", "-c", INTERRUPTIBLE + PROGRAM],
             {"KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "-1"},
-            # Ctrl-C in a terminal interrupts this process only. This process then interrupts the
-            # child process. A second interrupt from the terminal would end the child's cleanup.
+            # Ctrl-C in a terminal interrupts only the parent process, which then interrupts the
+            # child process. If Ctrl-C interrupted the child process too, it would receive two
+            # interrupts, and the second one would end its cleanup.
             interruptible=False,
         )
         # Save the models in the folder of temporary files, which `close` deletes.
@@ -146,21 +148,21 @@ class TensorFlowProcess(ChildProcess):
                 return
 
     def on_call(self, number: int, args: tuple[object, ...]) -> object:
-        """Call a function of this process for the child process, and return its result.
+        """Call a function of the parent process when the child process asks for it.
 
-        The function is an argument that this process passed to `call`. It stays in this process,
-        and the child process knows only its number.
+        The parent process passed the function to `call` as an argument. The function stays in the
+        parent process, and the child process knows only its number.
         """
         return self._values.convert(self._values.functions[number](*args))
 
     def on_print(self, text: str, is_error: bool) -> None:
-        """Print in this process the text that the child process prints."""
+        """Print text of the child process in the parent process."""
         print(text, end="", file=sys.stderr if is_error else sys.stdout)
 
     def on_log(self, record: logging.LogRecord) -> None:
-        """Pass a log record of the child process to the logger of the same name in this process."""
+        """Pass a log record of the child process to the parent process' logger of the same name."""
         logging.getLogger(record.name).handle(record)
 
     def on_warning(self, text: str, category: type[Warning], filename: str, line: int) -> None:
-        """Repeat a warning of the child process in this process."""
+        """Repeat a warning of the child process in the parent process."""
         warnings.warn_explicit(text, category, filename, line, registry=self._warned)

@@ -1,4 +1,4 @@
-"""Convert arguments and results, so that another process with another backend can read them."""
+"""Convert values, so that a process with another Keras backend can read them."""
 
 import json
 import pathlib
@@ -79,7 +79,7 @@ class PortableValues:
         return Dataset(-1 if size is None else size, self._function(read))
 
     def _save(self, model: keras.Model) -> "_LaterCall":
-        """Save a model to a file; return an object whose pickle is a call of `load_trained`."""
+        """Save a model to a file; return an object that another process unpickles as the model."""
         path = self._folder / f"model_{len(self.functions)}.keras"
         try:
             model.save(path)
@@ -97,7 +97,7 @@ class PortableValues:
 
 
 class _LaterCall:
-    """An object that a pickle stores as a function call: reading the pickle calls the function."""
+    """An object that pickle stores as a function call: unpickling returns the function's result."""
 
     def __init__(self, function: Callable[..., object], *args: object) -> None:
         self._call = function, args
@@ -107,7 +107,7 @@ class _LaterCall:
 
 
 def _custom_objects(model: keras.Model, path: pathlib.Path) -> dict[str, str]:
-    """Return the import path ("module:name") of a saved model's custom objects, by registered name.
+    """Return custom objects' import paths by registered name, such as "my_layers:Doubled".
 
     Raises ValueError if a class or function is in no module that another process can import.
     """

@@ -17,15 +17,15 @@ from keras_norm.named_layers import named_layers
 from keras_norm.typing import Array, Tensor
 
 ROWS = 4
-# Numbers of timesteps of random inputs. The first number that the model accepts is used: a
-# convolution can need more timesteps.
+# Numbers of timesteps of random inputs, tried in this order until the model accepts one: a
+# convolution may need more timesteps than 7.
 LENGTHS = (7, 25, 90, 300)
-# Further numbers of timesteps to try, if the inputs have one or two features. Such inputs may be
-# raw audio. An audio encoder needs a few hundred timesteps for each timestep of its outputs.
+# More numbers of timesteps to try for inputs with one or two features, such as raw audio. An audio
+# encoder needs a few hundred timesteps of its inputs for one timestep of its outputs.
 SIGNAL_LENGTHS = (3_000, 24_000)
 
-# Kinds of random numbers, tried in turn until all outputs are finite (a logarithm needs positive
-# inputs). Each function draws an array of a given shape.
+# Kinds of random numbers, tried in this order until all outputs are finite. For example, a model
+# with a logarithm needs positive inputs. Each function draws an array of a given shape.
 DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], Array]] = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "positive": lambda rng, shape: np.abs(rng.normal(size=shape)),
@@ -34,22 +34,22 @@ DRAWS: dict[str, Callable[[np.random.Generator, Sequence[int]], Array]] = {
     "negative": lambda rng, shape: -np.abs(rng.normal(size=shape)),
     "increasing": lambda rng, shape: np.abs(rng.normal(size=shape)).cumsum(min(1, len(shape) - 1)),
 }
-# Ranges of random integers for integer inputs, as (smallest value, exclusive upper bound). If
-# `DRAWS["normal"]` draws the float inputs, the range is `WHOLE["normal"]`. Otherwise it is
-# `OTHER_WHOLE`. In a model with Embeddings the upper bound is their smallest `input_dim` instead.
+# Ranges of random integers: (smallest value, exclusive upper bound). `WHOLE["normal"]` is the range
+# for the kind "normal", and `OTHER_WHOLE` is the range for all other kinds. In a model with
+# Embeddings the upper bound is their smallest `input_dim` instead.
 WHOLE = {"normal": (0, 2)}
 OTHER_WHOLE = (1, 10)
 
 # Words for a model without a vocabulary, such as a model that hashes texts.
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
-# A word that is in no vocabulary. Its letter outside ASCII takes two bytes in UTF-8.
+# A word that is in no vocabulary. Its letter "ü" takes two bytes in UTF-8.
 UNKNOWN = "zzqxünbekannt"
-# Index of the sample whose texts have an unknown word, and of the sample whose texts are empty.
+# Sample 1 has an unknown word in each text, and sample 2 has empty texts (sample 0 is the first).
 UNKNOWN_ROW, EMPTY_ROW = 1, 2
 
 
 def lengths_to_try(specs: Mapping[str, TensorSpec]) -> tuple[int, ...]:
-    """Return the numbers of timesteps, and of words in a text, to try in random inputs."""
+    """Return the lengths of random inputs to try: numbers of timesteps, or of words in a text."""
     dynamic = [s for s in specs.values() if None in s.shape[1:] or s.dtype == "string"]
     if not dynamic:
         return LENGTHS[:1]
@@ -83,8 +83,8 @@ def draw_samples(model: keras.Model, length: int, kind: str) -> Samples:
     for (name, spec), tensor in zip(specs.items(), model.inputs, strict=True):
         shape = [spec.shape[0] or ROWS, *(length if n is None else n for n in spec.shape[1:])]
         if spec.dtype == "string":
-            # A layer may refuse unknown words and empty texts, so only the first kind, "normal",
-            # has them.
+            # Unknown words and empty texts occur only for the kind "normal", which is tried first.
+            # The other kinds have none, because a layer may refuse unknown words or empty texts.
             drawn[name] = draw_texts(model, tensor, shape, length, kind != "normal", rng)
         else:
             drawn[name] = _draw(spec, shape, ids, kind, rng)
@@ -98,7 +98,7 @@ def draw_samples(model: keras.Model, length: int, kind: str) -> Samples:
 
 def _feeds(tensor: Tensor, layer: keras.layers.Layer) -> bool:
     """Return whether an input of a model feeds a layer directly."""
-    # `layer.input` raises an error for a layer that is called twice or never: return False.
+    # `layer.input` raises an error if the layer is called twice or never. Then return False.
     with contextlib.suppress(AttributeError, ValueError):
         return layer.input is tensor
     return False
@@ -120,8 +120,8 @@ def _draw(
     else:
         most = min(ids[-1], np.iinfo(dtype.name).max - 1)
         values = rng.integers(ids[0], most + 1, shape)
-        # Put the largest integer into every sequence. An Embedding may mask all zeros, and no
-        # sequence must be masked completely.
+        # Put the largest integer into every sequence: an Embedding may mask zeros, and a sequence
+        # of zeros would have no unmasked timestep.
         values[..., 0] = most
     return values.astype(dtype)
 
@@ -156,7 +156,7 @@ def draw_texts(
     layers = _text_layers(model, tensor)
     found = (layer.get_vocabulary(include_special_tokens=False) for layer in layers)
     vocabulary = [word for known_words in found for word in known_words if word] or list(WORDS)
-    # No word repeats before every word of the vocabulary occurs.
+    # Every word of the vocabulary occurs before a word occurs again.
     following = itertools.cycle(rng.permutation(vocabulary).tolist())
     separator = _separator(layers)
     texts = np.empty(shape, object)
@@ -172,7 +172,7 @@ def draw_texts(
 
 
 def _text_layers(model: keras.Model, tensor: Tensor) -> list[keras.layers.Layer]:
-    """Return the layers with a vocabulary that an input feeds, or all layers with a vocabulary."""
+    """Return the text layers that an input feeds directly; if there are none, all text layers."""
     layers = [
         layer
         for _, layer in named_layers(model)
@@ -182,7 +182,7 @@ def _text_layers(model: keras.Model, tensor: Tensor) -> list[keras.layers.Layer]
 
 
 def _separator(layers: Sequence[keras.layers.Layer]) -> str | None:
-    """Return the text between two words: "" between characters; None for texts of one word."""
+    """Return the text between two words: " ", or "" for characters; None for texts of one word."""
     for layer in layers:
         if isinstance(layer, keras.layers.TextVectorization):
             split = layer.get_config()["split"]

@@ -15,16 +15,16 @@ from keras_norm.export.model.keras_runner import KerasRunner
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Array, Arrays
 
-# Backend and caller of each model that the parent process trained on another backend, and that this
-# process has loaded on TensorFlow: {model: ("jax", caller)}. `caller(name, *arguments)` calls a
-# method of `KerasRunner`, which runs a Keras model, in the parent process.
+# Models that this process has loaded on TensorFlow, and that its parent process trained on another
+# backend, such as JAX. `TRAINED[model]` is ("jax", caller): `caller(name, *arguments)` calls a
+# method of the parent process' `KerasRunner`, which runs the model on JAX.
 TRAINED: weakref.WeakKeyDictionary[keras.Model, tuple[str, Callable[..., Any]]] = (
     weakref.WeakKeyDictionary()
 )
 
 
 class TrainedRunner(Runner):
-    """Run a Keras model in the process that trained it, on another backend than TensorFlow.
+    """Run a Keras model in the parent process, on the backend that trained it, such as JAX.
 
     Args:
         model: the model of this process, a key of `TRAINED`.
@@ -78,7 +78,7 @@ class TrainedRunner(Runner):
 
 
 def reference_runner(model: keras.Model) -> Runner:
-    """Return a runner whose outputs are the expected outputs of a model's exported files.
+    """Return the runner of a Keras model. Exported files must have the outputs of this runner.
 
     Args:
         model: a functional or a built sequential model.

@@ -17,14 +17,14 @@ from keras_norm.export.model.tolerance_factors import model_precision
 from keras_norm.export.results.output_comparison import OutputComparison
 from keras_norm.typing import Array, Arrays, Config
 
-# A difference of up to 4 times the measured rounding error is accepted. Only the rounding
-# error of the Keras model is measured, and an exported file rounds differently.
+# A difference of up to 4 times the rounding error of the Keras model is accepted. The rounding
+# error of an exported file is not measured, and may be larger.
 MAGNIFIED = 4.0
-# A difference that rounding causes passes only up to 5% of an output's largest absolute value. A
-# check that accepts a larger difference would also accept wrong outputs.
+# A difference of more than 5% of an output's largest absolute value fails, even if rounding causes
+# it. A check that accepts a larger difference would also accept wrong outputs.
 MOST = 5e-2
-# Number of random perturbations of the weights. After a single perturbation the outputs can be near
-# the float64 outputs by chance.
+# Number of random perturbations of the weights. A single perturbation is not enough: it may change
+# the outputs too little by chance.
 PERTURBATIONS = 4
 
 
@@ -42,12 +42,12 @@ class Rounding:
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
-        # id(inputs) -> (inputs, rounding errors). The inputs are stored so that Python does not
-        # reuse their id.
+        # id(inputs) -> (inputs, rounding errors). The stored inputs are never deleted, so Python
+        # does not give their id to other inputs.
         self._known: dict[int, tuple[Arrays, dict[str, float]]] = {}
 
     def errors(self, case: Case) -> dict[str, float]:
-        """Return the rounding error of each output; the first call for some inputs measures it."""
+        """Return the rounding error of each output. Only the first call for `case` measures it."""
         if id(case.inputs) not in self._known:
             measured = rounding_errors(self.model, case.inputs, case.outputs)
             self._known[id(case.inputs)] = case.inputs, measured
@@ -111,8 +111,8 @@ def rounding_errors(model: keras.Model, inputs: Arrays, expected: Arrays) -> dic
     float64.
     """
     half = half_unit(model_precision(model, expected))
-    # `expected` are outputs of another backend, such as JAX. A difference between two backends is
-    # not a rounding error, so compute the outputs on this backend.
+    # The model was trained on another backend, such as JAX, which computed `expected`. Compute the
+    # outputs on TensorFlow instead: a difference between two backends is not a rounding error.
     if model in TRAINED:
         expected = KerasRunner(model)(inputs)
     rng = np.random.default_rng(0)
@@ -150,8 +150,8 @@ def perturb(weight: Array, most: float, rng: np.random.Generator) -> Array:
 
 
 def _outputs_of_copy(copy: keras.Model, model: keras.Model, inputs: Arrays) -> Arrays:
-    """Run a copy of a model, and return the outputs under the output names of the model."""
-    # Match inputs and outputs by their order: a copy of a model may have other names.
+    """Run a copy of a model, and return its outputs by the names of the model's outputs."""
+    # The inputs and outputs of a copy may have other names, so match them by their order.
     names = zip(signature.input_specs(copy), signature.input_specs(model), strict=True)
     outputs = KerasRunner(copy)({new: inputs[name] for new, name in names}).values()
     return dict(zip(signature.output_names(model), outputs, strict=True))

@@ -30,8 +30,8 @@ from keras_norm.typing import Array, Arrays, Tensor
 from keras_norm_verify.run_over_time import run_over_time
 
 RunStep: TypeAlias = Callable[[Arrays], Mapping[str, Array]]
-# Function that runs whole sequences timestep by timestep, and returns the outputs. Its arguments:
-# the sequences; the other inputs together with the initial states; the names of the states.
+# Function that runs whole sequences timestep by timestep, and returns the outputs. It takes three
+# arguments: a dict of sequences; a dict of other inputs and initial states; the states' names.
 RunStream: TypeAlias = Callable[[Arrays, Arrays, list[str]], Arrays]
 
 
@@ -156,8 +156,8 @@ class Step:
             layer.layer: layer.methods(states, after, self._center_kernels)
             for layer in self._layers
         }
-        # Switch off Keras' check of shapes, which refuses one timestep if the model has a static
-        # number of timesteps.
+        # A model with a static number of timesteps, such as 10, refuses a single timestep. So
+        # switch off Keras' check of shapes.
         if self.length is not None:
             for layer in (self.model, *(layer for _, layer in named_layers(self.model))):
                 if isinstance(layer, keras.Model):
@@ -173,11 +173,11 @@ class Step:
         return {n: self._without_time(n, tensor) for n, tensor in outputs.items()}, after
 
     def trace(self) -> signature.GraphFunction:
-        """Compile the method `joined` to a TensorFlow graph, because a graph runs faster."""
+        """Compile the method `joined` to a TensorFlow graph, which runs faster."""
         return signature.named_function(self.joined, self.inputs | self.states)
 
     def joined(self, arguments: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Run one timestep: map a dict of inputs and states to a dict of outputs and new states.
+        """Run one timestep: take a dict of inputs and states, return a dict of outputs and states.
 
         The signature `step` of an exported model takes and returns such dicts.
 
@@ -231,7 +231,7 @@ class Step:
             )
         specs = self.inputs
         run_all: RunStream = functools.partial(run_over_time, run)
-        # A file in a child process gets all timesteps in one request: this saves transfers.
+        # A child process that runs a file receives all timesteps in one message, to save time.
         if isinstance(run, WorkerRunner):
             specs, run_all = run.inputs, run.run_over_time
         rows = len(next(iter(inputs.values())))
@@ -273,6 +273,6 @@ class Step:
 
 def _static_length(layer: keras.layers.RNN) -> int | None:
     """Return the number of timesteps of a recurrent layer; None if it is dynamic."""
-    # A layer inside a wrapper or a user's layer has no symbolic call, so its length is unknown.
+    # The length is unknown for a layer without a symbolic call, such as a layer in a wrapper.
     lengths: list[int | None] = [node.input_tensors[0].shape[1] for node in nodes_of(layer)[:1]]
     return lengths[0] if lengths else None

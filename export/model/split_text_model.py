@@ -1,4 +1,4 @@
-"""Split a model of texts into its preprocessing and its core, which takes numbers only."""
+"""Split a model that takes texts into a preprocessing model and a core model for numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def split_text_model(model: keras.Model) -> tuple[keras.Model, keras.Model]:
 
 
 class _Split:
-    """Call the layers of a model again, with new inputs in place of the outputs of text layers."""
+    """Build both parts of a model: call its layers again, and replace text layers by inputs."""
 
     def __init__(self, model: keras.Model) -> None:
         self.model = model
@@ -61,7 +61,7 @@ class _Split:
         self.texts: dict[str, Tensor] = {}  # inputs of the preprocessing
         self.numbers: dict[str, Tensor] = {}  # inputs of the core
         self.computed: dict[str, Tensor] = {}  # outputs of the preprocessing
-        # id of a tensor of texts -> name of the model input from which the tensor is computed.
+        # id of a tensor of texts -> name of the model's input that determines the tensor.
         self.names: dict[int, str] = {}
         self.inputs = []
         for name, spec in specs.items():
@@ -76,7 +76,7 @@ class _Split:
         for name, output in zip(output_names(self.model), outputs, strict=True):
             if output.dtype == "string":
                 raise ValueError(
-                    f'output "{name}" is text, and the core has numbers only. Split a model '
+                    f'output "{name}" is text, but the core model computes numbers. Split a model '
                     "without this output: keras.Model(model.inputs, the other outputs)"
                 )
         whole, name = self.model, self.model.name
@@ -104,7 +104,7 @@ class _Split:
     def _call_layer(
         self, layer: Any, received: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Tensors:
-        """Call a layer; replace the numbers that it computes from texts by inputs of the core."""
+        """Call a layer. If it turns texts into numbers, replace these by inputs of the core."""
         texts = [tensor for tensor in received if tensor.dtype == "string"]
         if texts and getattr(layer, "inputs", None):
             return self._call_layers(layer, list(received[: len(layer.inputs)]))
@@ -124,24 +124,25 @@ class _Split:
         options = layer.get_config() if isinstance(layer, TEXT_LAYERS) else {}
         if options.get("sparse") or options.get("ragged"):
             raise ValueError(
-                f"{who} returns a sparse or ragged tensor, and the core takes dense tensors. Build "
-                "the layer with sparse=False and ragged=False"
+                f"{who} returns a sparse or ragged tensor, but the core model takes dense tensors. "
+                "Build the layer with sparse=False and ragged=False"
             )
         outputs: Tensors = keras.tree.flatten(layer(*args, **kwargs))
         if not texts:
             if options.get("invert") or any(output.dtype == "string" for output in outputs):
                 raise ValueError(
-                    f"{who} turns numbers into texts, and the core has numbers only. Split a model "
-                    "that ends before this layer"
+                    f"{who} turns numbers into texts, but the core model computes numbers. Split a "
+                    "model that ends before this layer"
                 )
             return outputs
         name = self.names[id(texts[0])]
         return [self._replace_by_input(output, name) for output in outputs]
 
     def _replace_by_input(self, output: Tensor, name: str) -> Tensor:
-        """Replace an output of a layer that takes the texts `name` by a new input of the core.
+        """Replace an output of a text layer by a new input of the core model.
 
-        An output that is text is returned unchanged.
+        `name` is the name of the model's input from which the layer gets its texts. An output
+        that is text is returned unchanged.
         """
         if output.dtype == "string":
             self.names[id(output)] = name

@@ -1,4 +1,4 @@
-"""Run a function of this package on TensorFlow for a parent process with another Keras backend.
+"""Run a function of this package in a TensorFlow process. The parent process has another backend.
 
 The parent process calls `TensorFlowFunctions.run` over a `pickle_channel`. This process calls the
 methods of `other_backends.TensorFlowProcess` whose names begin with "on_".
@@ -32,7 +32,7 @@ PROCESS = "the TensorFlow process of keras_norm.export"
 
 
 def pickle_channel(connection: "Connection[Any, Any]", functions: object) -> Channel:
-    """Return a channel between two processes of this package, whose messages are pickles.
+    """Return a channel that sends messages as pickles between two processes of this package.
 
     The reply to a failed call has the error and the traceback. A RuntimeError with the same message
     replaces an error that pickle cannot read.
@@ -51,7 +51,7 @@ parent: Channel
 
 
 class RemoteFunction:
-    """A function of the parent process, which this process can call.
+    """A function that stays in the parent process. A call of this object calls the function there.
 
     Args:
         number: the function's number in the parent process.
@@ -71,7 +71,7 @@ class RemoteFunction:
 
 
 class Dataset:
-    """A dataset of the parent process, with the methods of `tf.data.Dataset` that are used here.
+    """A dataset that stays in the parent process. It has two methods of `tf.data.Dataset`.
 
     Args:
         size: number of batches; -1 for an infinite dataset.
@@ -96,7 +96,7 @@ class Dataset:
 def load_trained(
     path: str, name: str, custom_objects: Mapping[str, str], backend: str, call: RemoteFunction
 ) -> keras.Model:
-    """Load a model, which the parent process trained and saved, and register it in `TRAINED`.
+    """Load a model that the parent process trained and saved, and add the model to `TRAINED`.
 
     Args:
         path: the .keras file.
@@ -113,7 +113,7 @@ def load_trained(
     for key, place in custom_objects.items():
         try:
             objects[key] = pkgutil.resolve_name(place)
-        except Exception as error:  # a module may raise any error
+        except Exception as error:  # the import may raise any error
             raise ValueError(f"{PROCESS} cannot import {place}: {one_line(error)}") from error
     try:
         # Safe mode would refuse Lambda layers. The parent process wrote the file, so it is safe.
@@ -130,10 +130,10 @@ def load_trained(
 
 
 def portable_error(error: Exception) -> Exception:
-    """Return an exception that another process can read: the exception itself, if possible."""
+    """Return `error` if pickle can copy it; otherwise a RuntimeError with the same message."""
     try:
         copy = pickle.loads(pickle.dumps(error))
-    # The constructor or an attribute of a user's exception may raise any error.
+    # Copying a user's exception runs code of its class, which may raise any error.
     except Exception:
         copy = None
     if type(copy) is type(error) and str(copy) == str(error):
@@ -142,7 +142,7 @@ def portable_error(error: Exception) -> Exception:
 
 
 class _Printed(io.TextIOBase):
-    """A text stream whose text the parent process prints."""
+    """A text stream that sends its text to the parent process, which prints the text."""
 
     def __init__(self, is_error: bool) -> None:
         self._is_error = is_error
@@ -167,12 +167,12 @@ def _warn(
     file: object = None,
     line: str | None = None,
 ) -> None:
-    """Send a warning to the parent process, whose warning filters show or ignore it."""
+    """Send a warning to the parent process, which applies its own warning filters."""
     parent.notify("on_warning", str(message), category, filename, lineno)
 
 
 class TensorFlowFunctions:
-    """The function of this process that its parent process calls."""
+    """The function that the TensorFlow process runs for its parent process."""
 
     def run(self, settings: Mapping[str, Json], log_level: int, call: bytes) -> object:
         """Run a function of keras_norm for the parent process, and return its result.
@@ -195,7 +195,7 @@ class TensorFlowFunctions:
 
 
 def main(connection: "Connection[Any, Any]") -> None:
-    """Run the function that the parent process calls over the connection."""
+    """Run calls of the parent process until it closes the connection."""
     global parent
     end_with_parent()
     parent = pickle_channel(connection, TensorFlowFunctions())

@@ -22,14 +22,14 @@ RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistr
 
 
 def model_precision(model: keras.Model, outputs: Mapping[str, Array]) -> str:
-    """Return the coarsest dtype among a Keras model's compute dtypes and its outputs' dtypes.
+    """Return the coarsest float dtype of a Keras model: of its layers or of its outputs.
 
     The result is a key of `keras_norm.export.compare.tolerance.TOLERANCES`.
     """
     layers = [layer for _, layer in named_layers(model)]
     compute_dtypes = [layer.compute_dtype for layer in layers]
-    # A layer with autocast=False, such as LayerNormalization, does not cast its inputs. It computes
-    # in the dtypes of the inputs, so these dtypes count as its precision.
+    # A layer with autocast=False, such as LayerNormalization, computes in the dtypes of its inputs.
+    # So the dtypes of its inputs count too.
     inputs = [
         tensor.dtype
         for layer in layers
@@ -63,7 +63,7 @@ def _own_depth(operation: keras.Operation) -> int:
 
 
 def timestep_counter(model: keras.Model) -> Callable[[Arrays], int]:
-    """Return a function from inputs to the largest number of timesteps of any recurrent layer.
+    """Return a function that finds the largest number of timesteps of any recurrent layer.
 
     The function returns 1 for a model without recurrent layers. A layer may run fewer timesteps
     than the inputs have, for example after a convolution or a pooling. The number comes from a call
@@ -104,7 +104,7 @@ def _count_timesteps(
         tensors[name] = tf.constant(inputs[name][:rows], spec.dtype)
     lengths: list[int] = []
     calls = {layer: {"call": _record_timesteps(layer, lengths)} for layer in layers}
-    # A layer may raise any error for sizes that it does not support.
+    # A layer may raise any error for a batch size or length that the layer does not support.
     try:
         with substituted_functions(calls):
             call(model, tensors)
@@ -123,7 +123,7 @@ def _record_timesteps(layer: keras.layers.Layer, lengths: list[int]) -> Function
 
     def call(sequences: Tensor, *args: object, **kwargs: object) -> Nest:
         if isinstance(layer, keras.layers.TimeDistributed):
-            # All timesteps have the same shape, so it is enough to run one timestep.
+            # Run the inner layer for one timestep only: all timesteps have the same shape.
             layer.layer.call(sequences[:, 0])
         else:
             lengths.append(sequences.shape[1])

@@ -29,16 +29,17 @@ ARRAY = "array number"
 
 
 def pack(message: Json) -> bytes:
-    """Encode a value with arrays, also in lists and dicts, as .npz; `unpack` reads it.
+    """Encode a value as the bytes of an .npz file, which `unpack` decodes.
 
-    A bfloat16 array is stored as float32 (exact), because .npz does not support bfloat16. An array
-    of bytes objects, which is text, is stored as bytes of fixed width.
+    The value may be an array, or a list or dict with arrays. A bfloat16 array is stored as
+    float32 (exact), because .npz does not support bfloat16. An array of bytes objects, which is
+    text, is stored as bytes of fixed width.
     """
     arrays: list[npt.NDArray[Any]] = []
 
     def store(value: Any) -> Json:
-        # A worker cannot import `keras_norm.export.compare.arrays.to_numpy`, so this function
-        # repeats the conversion of bfloat16 to float32.
+        # Convert bfloat16 to float32 here: a worker cannot import keras_norm, and so not `to_numpy`
+        # of `keras_norm.export.compare.arrays`.
         array = np.asarray(value)
         array = array.astype(np.float32) if array.dtype.name == "bfloat16" else array
         arrays.append(array.astype(np.bytes_) if array.dtype.kind == "O" else array)
@@ -51,7 +52,7 @@ def pack(message: Json) -> bytes:
 
 
 def unpack(payload: bytes) -> Json:
-    """Decode a value that `pack` encoded, without pickle. Tuples have become lists."""
+    """Decode a value that `pack` encoded, without pickle. It returns tuples as lists."""
     with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
         text, *arrays = (archive[f"arr_{i}"] for i in range(len(archive.files)))
 
@@ -147,7 +148,7 @@ class Channel:
 
 
 def end_with_parent() -> None:
-    """End this process soon after its parent process ends, also if the parent was killed."""
+    """Start a thread that ends this process if the parent process has ended or was killed."""
     parent = os.getppid()
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""The base class of runners: functions from named input arrays to named output arrays."""
+"""The base class of runners, which run an artifact or a model on arrays by input name."""
 
 import abc
 import pathlib
@@ -14,7 +14,7 @@ Run: TypeAlias = Callable[[Arrays], Arrays]
 
 
 class Runner(abc.ABC):
-    """Run an artifact or a model as a function from named input arrays to named output arrays.
+    """Run an artifact or a model on arrays by input name, and return arrays by output name.
 
     Attributes:
         name: short name of the runner, for reports.

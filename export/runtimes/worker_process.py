@@ -28,7 +28,7 @@ LOG_LINE = re.compile(r"^(I\d{4} |W\d{4} |INFO|WARNING|\s|\*\*\* |To enable the 
 
 
 class ChildProcess:
-    """A Python process that this process starts, connects to, and kills.
+    """A child process that runs Python. The parent process starts it, calls it, and kills it.
 
     Args:
         command: arguments of Python, before the file number of the connection.
@@ -39,10 +39,10 @@ class ChildProcess:
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], interruptible: bool = True
     ) -> None:
-        # Folder for temporary files of the child process, which `close` deletes. TensorFlow writes
-        # such files while it traces a model, and a killed process does not delete them.
+        # Folder for temporary files of the child process. TensorFlow writes such files while it
+        # traces a model. A killed process does not delete its files, so `close` deletes the folder.
         self.folder = tempfile.TemporaryDirectory(prefix="keras_norm_")
-        # The child process writes to this file until `close`, so a `with` block cannot open it.
+        # Use no `with` block: the child process writes to this file until `close` closes the file.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115
         self.connection, theirs = Pipe()
         environment = {**os.environ, **environment, "TMPDIR": self.folder.name}
@@ -96,8 +96,8 @@ class WorkerProcess(ChildProcess):
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self.timeout = timeout
-        # Folders of modules that the script imports. The script also imports modules of its own
-        # folder, which Python would not find if PYTHONSAFEPATH were set.
+        # Folders of modules that the script imports. The script also imports modules from its own
+        # folder, which Python finds only without PYTHONSAFEPATH.
         folders = [str(pathlib.Path(file).parent) for file in (__file__, run_over_time.__file__)]
         folders.append(os.environ.get("PYTHONPATH", ""))
         path = os.pathsep.join(filter(None, folders))
@@ -150,7 +150,7 @@ class WorkerProcess(ChildProcess):
             raise RunnerError(
                 f"{self._subject}: the worker process {self.cause_of_death()}"
             ) from None
-        # Close the worker after an interrupt: the next call would read the late reply of this call.
+        # After an interrupt close the worker: its late reply would be the reply of the next call.
         except BaseException:
             self.close()
             raise
@@ -166,7 +166,7 @@ def start(
     stderr: IO[bytes],
     new_session: bool,
 ) -> "subprocess.Popen[bytes]":
-    """Start a Python process, which gets the file number of its connection as last argument.
+    """Start a Python process. Its last argument is the file number of its connection.
 
     Args:
         command: the other arguments of Python.

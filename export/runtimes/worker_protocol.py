@@ -1,4 +1,4 @@
-"""Carry out the calls of the parent process in a worker script, which runs or converts a file.
+"""The functions of a worker script, which runs or converts a file for its parent process.
 
 Worker scripts import this module by its path. It depends on NumPy only, because a worker must
 import neither Keras nor this package.
@@ -105,7 +105,7 @@ class Worker:
                 case = (thread + calls) % len(cases)
                 outputs = self._loaded.run(cases[case])
                 with lock:
-                    # np.minimum and np.maximum return NaN if an output is NaN, so NaN is not lost.
+                    # If an output is NaN in one call, np.minimum and np.maximum return NaN.
                     for name, value in outputs.items():
                         lowest[case][name] = np.minimum(lowest[case].get(name, value), value)
                         highest[case][name] = np.maximum(highest[case].get(name, value), value)

@@ -17,7 +17,7 @@ TIMEOUT = 300.0
 
 
 class WorkerRunner(Runner):
-    """A runner that runs an artifact in a child process, so that a crash cannot end this process.
+    """A runner that runs an artifact in a child process. A crash ends only the child process.
 
     Args:
         path: the file or folder to run.
@@ -59,7 +59,7 @@ class WorkerRunner(Runner):
 
     @classmethod
     def start(cls, path: str | os.PathLike[str], *, timeout: float = TIMEOUT) -> WorkerProcess:
-        """Start the worker process, which imports its runtime while the caller continues."""
+        """Start the worker process, and do not wait until it has imported its runtime."""
         return WorkerProcess(cls.script, subject=f"{cls.name} {path}", timeout=timeout)
 
     @abc.abstractmethod

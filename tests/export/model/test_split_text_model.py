@@ -139,7 +139,7 @@ def sparse():
         (weighted, r'layer "weighted" \(Weighted\) takes texts together with numbers'),
         (encoded, r'layer "encoder" \(Encoder\) takes texts and has weights'),
         (text_models.mixed, r'layer "animal" \(StringLookup\) turns numbers into texts'),
-        (echoed, 'output "text" is text, and the core has numbers only'),
+        (echoed, 'output "text" is text, but the core model computes numbers'),
         (sparse, r'layer "words" \(TextVectorization\) returns a sparse or ragged tensor'),
     ],
 )
