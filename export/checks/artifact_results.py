@@ -71,11 +71,12 @@ def _compare_outputs(
     """
     on_data, precision = subject.on_data, subject.source.precision
     tolerance, whole = judge.expected.tolerance(precision), f"all {measured.samples} samples"
-    # The key is the name of an output. Each tuple is (name of the test inputs, group, measured
-    # differences). A group is (number of timesteps, True if timesteps are masked).
+    # The key is the name of an output. A tuple is (name of the test inputs, group, measured
+    # differences). Test inputs with the same group, such as (12 timesteps, masked), are judged
+    # together.
     found: dict[str, list[tuple[str, Hashable, Measurement]]] = {}
-    # The results for test inputs with an extreme row, such as a row of zeros. The key is the name
-    # of an output. Each tuple is (name of the test inputs, comparison).
+    # Comparisons for test inputs with an extreme row, such as a row of zeros. The key is the name
+    # of an output. A tuple is (name of the test inputs, comparison).
     on_edges: dict[str, list[tuple[str, OutputComparison]]] = {}
     profiles = dict(on_data.profiles)
     for case, actual in zip(judge.expected.all_cases, subject.outputs, strict=False):
@@ -125,7 +126,7 @@ def _error_statistics(
 def find_notes(
     expected: Expected, measured: DataMeasurements, results: Iterable[ArtifactResult]
 ) -> Iterator[str]:
-    """Yield notes on differences that rounding explains, and on outputs that may hide an error.
+    """Yield notes on differences due to rounding, and on outputs whose comparison may miss errors.
 
     Args:
         expected: the expected outputs of the Keras model.

@@ -249,7 +249,7 @@ def _check_keras_model(plan: Plan, judge: Judge, measured: DataMeasurements) -> 
 def _replace_optional_errors(
     checked: Sequence[tuple[Source, ArtifactResult]],
 ) -> tuple[tuple[ArtifactResult, ...], tuple[str, ...]]:
-    """Replace an error of an optional runtime, such as OpenVINO, by a note; it is no failure.
+    """Replace an error of an optional runtime, such as OpenVINO, by a note: it is no failure.
 
     Returns:
         (results to report, notes with the errors). Results without outputs and properties are left

@@ -109,7 +109,7 @@ class ArtifactMeasurements:
             old = self.outputs.get(new.output)
             self.outputs[new.output] = new if old is None else merge_measurements(old, new)
         add_profiles(self.profiles, batch.case.outputs, actual)
-        # Divide differences by the largest |output|: a difference of 0.1 is small if it is 1000.
+        # Divide each difference by the largest |output|: 0.1 is small for an output of 1000.
         excesses = (m.worst.excess(m.rtol) / (m.scale or 1.0) for m in measurements if m.worst)
         largest = max(excesses, default=-1.0)
         if self.worst is None or largest > self.largest:
@@ -120,7 +120,7 @@ class ArtifactMeasurements:
 
 @dataclasses.dataclass
 class DataMeasurements:
-    """The measured largest values, NaN and predictions of the Keras model's outputs on all data.
+    """Measurements of the Keras model's outputs on all data: largest values, NaN, predictions.
 
     Attributes:
         samples: number of samples.

@@ -29,9 +29,8 @@ from keras_norm.export.results.output_comparison import largest_known
 # A metric needs advice if inference mode is worse than training mode by more than this limit: an
 # accuracy that is 0.01 lower, or a mean squared error that is 1% higher.
 NOTABLE_METRIC = 0.01
-# A BatchNorm whose moving statistics differ from the data needs advice if training was too short:
-# the initial values have a weight above 0.1 in the moving average, or it is over fewer than 10
-# batches.
+# Moving statistics that differ from the data need advice if training was too short. In the moving
+# average, the initial values then have a weight above 0.1, or there are fewer than 10 batches.
 INITIAL_SHARE = 0.1
 FEW = 10
 # With fewer samples than FEW_SAMPLES, the report asks for more data: the mean of so few samples has

@@ -28,7 +28,7 @@ from keras_norm.export.results.artifact_result import Cost
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# The check measures the latency of at most CALLS calls, and starts no call after SECONDS seconds.
+# The check times at most 5 calls of a model, and starts no further call after 0.25 seconds.
 CALLS, SECONDS = 5, 0.25
 
 

@@ -62,7 +62,7 @@ class Expected:
         return (*self.cases, *self.edges)
 
     def share(self, precision: str) -> float:
-        """Compute the default `atol` of an output, divided by the output's largest |value|.
+        """Compute the default `atol` of an output, divided by the largest |value| of the output.
 
         ::
 
@@ -86,7 +86,7 @@ class Expected:
         return self.rtol is None and self.atol is None
 
     def tolerance(self, precision: str = "float64") -> Tolerance:
-        """Return the tolerance for the outputs of an artifact of a precision, such as "float16".
+        """Return the tolerance for an artifact with a given precision, such as "float16".
 
         The coarser of the artifact's and the model's precision counts. An output of zeros has the
         scale 1. The root mean square of the differences decides whether the outputs of a file in 8

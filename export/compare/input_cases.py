@@ -123,8 +123,8 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
     if batch == 1:
         return cases
     for row in sorted({*map(int, np.linspace(0, batch - 1, min(batch, ROWS_WITH_NEIGHBORS)))}):
-        # Keep only this row's sample. Sample r + 1 replaces every other sample r: the other rows
-        # then have new values, not only a new order.
+        # Keep the sample of this row. In every other row r, use sample r + 1: the other rows then
+        # have new values, not only a new order.
         cases.append((row, samples.case([r if r == row else r + 1 for r in range(batch)])))
         if samples.batch is None:
             cases.append((row, samples.case([row])))

@@ -44,8 +44,8 @@ class PredictionChanges:
         # `_shares` is True if all outputs of the first model are between 0 and 1. `_distribution`
         # is True if these outputs also sum to 1 on the last axis.
         self._shares = self._distribution = True
-        # The key is a rule, such as LARGEST. Often predictions are counted by two rules: after the
-        # last batch it is known whether the outputs are probabilities, and one rule is chosen.
+        # The key is a rule, such as LARGEST. Often two rules are counted. After the last batch, one
+        # rule is chosen: it depends on whether all outputs are probabilities.
         self._counts: dict[str, _Counts] = {}
 
     def add(
@@ -89,7 +89,7 @@ class PredictionChanges:
             counts.add(*predicted, difference, labels, axis_names(old.ndim, source), rows)
 
     def _find_rules(self, before: Array, labels: Array | None) -> tuple[str, ...]:
-        """Return the rule for predictions, such as argmax; two rules if the choice comes later."""
+        """Return the rule for predictions, such as argmax; two rules if the last batch decides."""
         if kind_of(before) != "float":
             return (VALUE,)
         if labels is not None and labels.dtype.kind != "f":

@@ -119,7 +119,7 @@ def spreads(outputs: Mapping[str, Array]) -> tuple[Spread, ...]:
 
 
 def add_spreads(found: Iterable[Spread]) -> tuple[Spread, ...]:
-    """Add the sums of several batches for each output; samples of other shapes are separate.
+    """Add the sums of several batches: one result for each output and each shape of samples.
 
     Args:
         found: results of `spreads` for several batches.

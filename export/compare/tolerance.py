@@ -30,9 +30,9 @@ QUANTIZED = ("int8", "bfloat16", "float16")
 # A rounded weight can change an argmax. In a quantized file without float outputs, a quarter of an
 # output's integers may therefore differ from the Keras model. One integer may always differ.
 INTEGER_SHARE = 0.25
-# Rounding errors grow with layers * sqrt(timesteps). If this number is above 10, the default atol
-# for float32 and float64 is multiplied by it and divided by 10. At 10, float32 outputs were found
-# to differ from float64 outputs by an eighth of the default atol (docs/design/check.md).
+# Rounding errors grow with n = layers * sqrt(timesteps). If n is above 10, the default atol for
+# float32 and float64 is n / 10 times as large. For n = 10, float32 outputs differed from float64
+# outputs by an eighth of the default atol (measured, docs/design/check.md).
 REACH = 10.0
 
 

@@ -16,8 +16,8 @@ from keras_norm.export.results.artifact_result import readable_share
 from keras_norm.export.results.check_result import CheckResult
 from keras_norm_verify.printable import printable
 
-# Number of outputs whose images are visible at first: the outputs with the largest differences,
-# relative to the tolerance. The images of further outputs are collapsed.
+# The page shows the images of the 4 outputs with the largest |difference| / tolerance. The images
+# of the other outputs are collapsed: a click opens them.
 OPEN_OUTPUTS = 4
 
 

@@ -23,7 +23,7 @@ STYLES = {
     "not measured": "yellow",
     "advice": "cyan",
 }
-# A long name may continue on a new line after these characters, for each kind of column.
+# The kind of a column -> characters after which a long name may continue on a new line.
 BREAKS = {"name": "/_. ", "output": "/_. ", "path": "/"}
 
 

@@ -162,7 +162,7 @@ def _describe_quantized(results: Sequence[ArtifactResult], samples: int) -> tupl
     counted = [(name, error) for name, error in errors if error.equal_share is not None]
     if counted:
         name, worst = min(counted, key=lambda pair: pair[1].equal_share or 0.0)
-        # Round down: the report says "100% equal" only if no prediction changed.
+        # Round down: the report then says "100% equal" only if no prediction changed.
         equal = math.floor(1000 * (worst.equal_share or 0.0)) / 10
         of_output = f" of output {name!r}" if several and worst.changed else ""
         most = f"{up_to}{worst.changed}" if worst.changed else "0"

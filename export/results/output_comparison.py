@@ -194,7 +194,7 @@ class ErrorStatistics:
 
     @property
     def equal_share(self) -> float | None:
-        """The share of predictions that equal the predictions of the Keras model, or None."""
+        """The share of predictions equal to the Keras model's; None if the output has none."""
         return 1.0 - self.changed / self.predictions if self.predictions else None
 
     @property

@@ -63,5 +63,5 @@ class Constants(Property):
         more = f", as do {len(wrong) - 1} more" if len(wrong) > 1 else ""
         return self.failed(
             f"constant {worst.name!r} of {worst.layers} differs from a new export of the model by "
-            f"{worst.difference:.2g}{more}; rounding explains a difference of {worst.rounding:.2g}"
+            f"{worst.difference:.2g}{more}, but rounding explains only {worst.rounding:.2g}"
         )

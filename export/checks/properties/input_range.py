@@ -10,8 +10,8 @@ from keras_norm.export.compare.tolerance import Tolerance
 from keras_norm.export.formats.format_registry import format_of
 from keras_norm.export.results.artifact_result import PropertyResult
 
-# The check reports clipping if the file clips more than 1% of an input's values. A smaller share
-# is normal: a few values of new data are larger than all values that the exporter received.
+# The check reports clipping if the file clips more than 1% of an input's values. A smaller share is
+# normal: a few values of new data are outside the range of the samples for the exporter.
 CLIPPED = 0.01
 
 

@@ -13,8 +13,8 @@ class Padding(Property):
     """Test whether padding on one side, with a mask, changes outputs of the Keras model.
 
     Outputs without a time dimension must not change. Output sequences must not change at the
-    timesteps of the original sequence. This property is not tested on exported files: the check
-    compares the outputs of files and the Keras model on padded test inputs.
+    timesteps of the original sequence. The check does not test this property on exported files. It
+    compares the files with the Keras model on padded test inputs instead.
 
     Attributes:
         side: "right" or "left".

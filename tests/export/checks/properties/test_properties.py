@@ -214,7 +214,7 @@ def test_a_constant_may_differ_by_twice_the_rounding_errors(difference, status):
     if status == "fail":
         assert result.detail == (
             "constant 'kernel' of layer \"b\" (Dense) differs from a new export of the model by "
-            "0.021; rounding explains a difference of 0.01"
+            "0.021, but rounding explains only 0.01"
         )
 
 
