@@ -23,7 +23,7 @@ LAYERS = {
     "LN-LSTM": lambda: keras_norm.LayerNormLSTM(UNITS),
     "BN-LSTM": lambda: keras_norm.BatchNormLSTM(UNITS, max_timesteps=ROWS),
 }
-RATES = {"LSTM": 0.03, "LN-LSTM": 0.01, "BN-LSTM": 0.003}  # the best of three learning rates
+RATES = {"LSTM": 0.03, "LN-LSTM": 0.01, "BN-LSTM": 0.003}  # the best of three tried rates
 EXPORTED = ("LN-LSTM", "BN-LSTM")
 
 
@@ -65,7 +65,7 @@ def export_and_check(model, x_test, y_test, folder):
     tflite = export_tflite(model, folder / "model.tflite", overwrite=True)
     report = check(model, [saved_model, tflite], {"rows": x_test}, labels=y_test)
     report.to_html(folder / "report.html")
-    print(f"  {report.verdict}")  # one line; report.print() would print the whole report
+    print(f"  {report.verdict}")  # the result of the check in one line
     return bool(report)
 
 
@@ -88,7 +88,7 @@ def main(argv=None):
             passed &= export_and_check(model, data[1], data[3], args.out / model.name)
     axes.set(xlabel="gradient steps", ylabel="test accuracy [%]", title="Digits, row by row")
     axes.legend(loc="lower right")
-    print("With nine seeds, the LN-LSTM learns fastest, and no model is clearly better at the end.")
+    print("In nine runs, the LN-LSTM learned fastest. No final accuracy was clearly better.")
     curves, reports = args.out / "learning_curves.png", sorted(args.out.glob("*/report.html"))
     axes.figure.savefig(curves, dpi=150)
     print("Open these files:", curves, *reports, sep="\n")

@@ -69,9 +69,9 @@ def train(distribution, x, y, epochs, checkpoint):
         # Save outside distribution.scope(): inside, process 0 would wait for the other processes.
         if jax.process_index() == 0:
             model.save(checkpoint.with_name("new.keras"))
-            os.replace(checkpoint.with_name("new.keras"), checkpoint)  # always a complete file
+            os.replace(checkpoint.with_name("new.keras"), checkpoint)  # complete even after a crash
     multihost_utils.assert_equal(model.get_weights(), "The processes have different weights")
-    print(f"All weights and statistics are equal on {jax.process_count()} processes.")
+    print(f"All {jax.process_count()} processes have equal weights and moving statistics.")
 
 
 def main(argv=None):

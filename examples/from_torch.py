@@ -91,7 +91,7 @@ def main(argv=None):
         for length in ("8", "16"):
             rows, expected = entries[f"{length}.rows"], entries[f"{length}.logits"]
             differences.append(np.abs(run({"rows": rows})["logits"] - expected).max())
-            print(f"{file} on inputs {rows.shape} differs from PyTorch by {differences[-1]:.1e}")
+            print(f"{file}, inputs {rows.shape}: difference to PyTorch {differences[-1]:.1e}")
     return 0 if max(differences) <= TOLERANCE else 1
 
 

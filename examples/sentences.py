@@ -53,7 +53,7 @@ def build(words):
 def tokenize(texts, words):
     """Convert texts to the ids of `TextVectorization(standardize="lower")`, without Keras."""
     ids = {word.encode(): k for k, word in enumerate(words)}
-    # Only A to Z become lower case, in TensorFlow and in bytes.lower(). Id 1 is an unknown word.
+    # bytes.lower() and TensorFlow both change only A to Z. Unknown words have the id 1.
     rows = [[ids.get(word, 1) for word in text.encode().lower().split()] for text in texts]
     longest = max(map(len, rows))
     return np.array([row + [0] * (longest - len(row)) for row in rows])
@@ -89,7 +89,7 @@ def main(argv=None):
         report.print()
     with export.open_runner(tflite) as run:
         difference = np.abs(run({"question": ids})["kind"] - model.predict(test_texts)).max()
-    print(f"The TFLite file on ids differs from the model on texts by {difference:.1e}")
+    print(f"Outputs of the TFLite file and of the model differ by at most {difference:.1e}")
     return 0 if all(reports) and difference < 1e-5 else 1
 
 

@@ -20,7 +20,7 @@ from keras_norm.export import check, export_saved_model
 
 NAME = "digits"
 TIMEOUT = 60.0  # Seconds to wait for the server's reply.
-# By default a gRPC client limits messages to 4 MB. Long sequences need larger messages.
+# Allow messages of any length. The default limit of a gRPC client is 4 MB.
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 START = """Start the server:
 docker run --rm -p 127.0.0.1:8500:8500 -p 127.0.0.1:8501:8501 \\
@@ -75,7 +75,7 @@ def main(argv=None):
     parser.add_argument("--rest", default="http://localhost:8501", metavar="URL")
     parser.add_argument("--grpc", default="localhost:8500", metavar="ADDRESS")
     args = parser.parse_args(argv)
-    import sklearn.datasets  # The functions `rest` and `rpc` need no scikit-learn.
+    import sklearn.datasets  # imported here: a user of `rest` and `rpc` needs no scikit-learn
 
     digits = sklearn.datasets.load_digits()
     x = digits.images.astype("float32") / 16.0

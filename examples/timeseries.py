@@ -54,7 +54,8 @@ def main(argv=None):
     keras.utils.set_random_seed(0)
     x, classes, participants = load(args.samples)
     test = np.isin(participants, HELD_OUT)
-    # Scale with mean and deviation of the training data. The exported files need scaled inputs.
+    # Scale all series with the mean and deviation of the training series. The exported files
+    # expect scaled series too.
     mean, deviation = (f(x[~test], axis=(0, 1)) for f in (np.nanmean, np.nanstd))
     x = np.nan_to_num((x - mean) / deviation)
 

@@ -35,7 +35,7 @@ def clone_for_statistics(model: keras.Model, *, noise: bool = False) -> keras.Mo
     for _, layer in named_layers(clone):
         if isinstance(layer, keras.layers.TimeDistributed):
             # Recalibration runs the clone in a graph with a dynamic number of timesteps. In such a
-            # graph, TimeDistributed of Keras 3.15 returns wrong outputs, so replace its call.
+            # graph, TimeDistributed of Keras 3.15 returns wrong outputs. So use `apply_to_rows`.
             vars(layer)["call"] = partial(apply_to_rows, layer)
     disabled = [layer for _, layer in named_layers(clone) if _disable_dropout(layer, noise)]
     for path, layer in named_layers(clone):
@@ -164,7 +164,7 @@ def _copy_attributes(layer: keras.layers.Layer, copy: keras.layers.Layer) -> Non
 
 
 def _disable_dropout(layer: keras.layers.Layer, noise: bool) -> bool:
-    """Set dropout, noise and momentum of a layer to 0; return whether the layer has dropout."""
+    """Set dropout, noise and BatchNorm momentum of a layer to 0; return whether it has dropout."""
     if isinstance(layer, DROPOUTS):
         layer.rate = 0.0
     elif isinstance(layer, keras.layers.Attention):

@@ -33,8 +33,8 @@ OVERRIDDEN = {
 # Method of a functional model that rejects inputs whose shape differs from the static shape.
 SHAPE_CHECK = "_assert_input_compatibility"
 
-# Scripts that `export.formats` runs in new processes, and the private name of TensorFlow that each
-# script uses. A script cannot import this dict, so a test checks that the script has the name.
+# Script that `export.formats` runs in a new process -> its private name of TensorFlow.
+# A script cannot import this dict, so a test checks that the script contains the name.
 WORKERS = dict.fromkeys(
     ("onnx/convert_onnx.py", "saved_model/run_saved_model.py"),
     (
@@ -43,11 +43,11 @@ WORKERS = dict.fromkeys(
     ),
 )
 
-# Modules whose custom gradients `release_gradients` releases. The second module defines the custom
-# gradient of `all_reduce`, which every optimizer of Keras calls.
+# Modules with the custom gradients that `release_gradients` frees. TensorFlow's distribute_lib has
+# the custom gradient of `all_reduce`. Every optimizer of Keras calls `all_reduce`.
 RELEASED = ("keras_norm.", "tensorflow.python.distribute.distribute_lib")
 
-# Operations that need no kernel, because TensorFlow replaces them before it runs a graph.
+# TensorFlow replaces these operations by others before it runs a graph, so they need no kernel.
 REWRITTEN = {"AccumulateNV2"}
 
 
@@ -98,7 +98,7 @@ def reason(error: BaseException) -> str:
 
 def sublayers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """List the direct sublayers of a layer."""
-    # The public list `Model.layers` lacks the layers inside wrappers and cells.
+    # `Model.layers` is public, but it lacks the layers inside wrappers and cells.
     found: list[keras.layers.Layer] = layer._flatten_layers(include_self=False, recursive=False)
     return found
 
@@ -139,7 +139,7 @@ def called_layers() -> list[object]:
 
     A layer whose `call` another layer calls directly is not in the list.
     """
-    # On every backend, each call of a layer opens a name scope, which stores the layer.
+    # Each call of a layer opens a name scope. The name scope stores the layer as `caller`.
     global_state: Any = sys.modules["keras.src.backend.common.global_state"]
     scopes = global_state.get_global_attribute("name_scope_stack") or []
     return [scope.caller for scope in scopes]
@@ -259,7 +259,7 @@ class _WeakGradient:
     def __call__(self, op: object, *gradients: Tensor) -> Tensor:
         function = self.reference()
         if function is None:
-            raise RuntimeError("The graph of this custom gradient was freed.")
+            raise RuntimeError("The graph with this custom gradient no longer exists.")
         return function(op, *gradients)
 
 

@@ -7,7 +7,7 @@ import keras
 
 from keras_norm.keras_internals import sublayers
 
-# Function (layer, its sublayer) -> name of the sublayer in paths.
+# A function that names a sublayer in a path: (layer, sublayer) -> name, such as "lstm_cell".
 NameOf: TypeAlias = Callable[[keras.layers.Layer, keras.layers.Layer], str]
 
 

@@ -9,7 +9,7 @@ from keras_norm.typing import Array, TensorLike
 
 
 class Place(NamedTuple):
-    """The place of a sequence: the row, the first timestep, and the last timestep plus 1."""
+    """Where a sequence was packed: its row, its first timestep, and its last timestep plus 1."""
 
     row: int
     start: int
@@ -54,7 +54,7 @@ class PackedSequences:
         )
 
     def pack(self, sequences: Sequence[TensorLike]) -> Array:
-        """Pack other sequences, such as targets, at the rows and timesteps of the packed sequences.
+        """Pack other sequences, such as targets, into the same rows and timesteps as the sequences.
 
         Args:
             sequences: arrays (time, ...), as long as the packed sequences and in their order.
@@ -75,7 +75,7 @@ class PackedSequences:
             )
         if len({array.shape[1:] for array in arrays}) > 1:
             raise ValueError(
-                "All sequences must have equal sizes behind the time axis. Received: shapes "
+                "All sequences must have equal shapes after the time axis. Received: shapes "
                 f"{_shorten(sorted({array.shape[1:] for array in arrays}))}."
             )
         rows = 1 + max(row for row, *_ in self.places)
@@ -164,9 +164,9 @@ def pack_sequences(sequences: Sequence[TensorLike], length: int | None = None) -
     length = longest if length is None else length
     if longest > length:
         raise ValueError(
-            f"length must be at least the longest sequence's length. Received: length={length}, "
-            f"and {longest} timesteps in sequence {int(lengths.argmax())}. Cut the sequence, or "
-            "increase length."
+            f"`length` must be at least the length of the longest sequence. Received: "
+            f"length={length}, but sequence {int(lengths.argmax())} has {longest} timesteps. Cut "
+            "this sequence, or increase `length`."
         )
     return PackedSequences(arrays, _first_fit_decreasing(lengths, length), length)
 

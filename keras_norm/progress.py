@@ -8,8 +8,8 @@ from typing import Any, Self
 import rich.console
 import rich.progress
 
-DELAY = 1.0  # seconds from the start of the call until the bar is shown
-INTERVAL = 0.2  # minimum seconds between two updates of the bar; a step with a text updates it too
+DELAY = 1.0  # seconds after which a call shows its bar
+INTERVAL = 0.2  # minimum seconds between two updates of the bar, except for a step with a text
 
 
 class Progress(contextlib.AbstractContextManager["Progress"]):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colored band of the plot lies between these percentiles over the features.
+# The plot has a colored band from the 10th to the 90th percentile of the features.
 BAND = (10, 90)
 
 
@@ -62,7 +62,7 @@ def plot_statistics(model: keras.Layer) -> "Figure":
     updated = {path: _array(norm.update_count) > 0 for path, norm in norms}
     if not any(rows.any() for rows in updated.values()):
         raise ValueError(
-            f"No row of the moving statistics of {model.name!r} was updated. Train the model, or "
+            f"The moving statistics of {model.name!r} were never updated. Train the model, or "
             "call keras_norm.recalibrate."
         )
     figure, axes = new_figure(len(norms), 2, 1.9)
@@ -84,7 +84,7 @@ def plot_statistics(model: keras.Layer) -> "Figure":
 
 
 def _draw(axes: "Axes", values: Array, rows: Array) -> None:
-    """Draw the median over the features, and the band of percentiles, at the updated timesteps."""
+    """Draw, at each updated timestep, the median of the features and a band of percentiles."""
     timesteps = np.arange(len(values))
     low, middle, high = (
         np.where(rows, np.percentile(values, share, axis=1), np.nan)
@@ -92,7 +92,7 @@ def _draw(axes: "Axes", values: Array, rows: Array) -> None:
     )
     share = f"{BAND[1] - BAND[0]} % of the features"
     axes.fill_between(timesteps, low, high, color=COLORS[0], alpha=0.25, linewidth=0, label=share)
-    # Without a marker, an updated row between rows without updates would be invisible.
+    # A line cannot show a single updated timestep between timesteps without updates; a marker can.
     axes.plot(timesteps, middle, color=COLORS[0], marker=".", markersize=4, label="median")
     if rows.any():
         last = int(np.flatnonzero(rows)[-1])

@@ -42,7 +42,7 @@ def substituted_functions(
                 if name in attributes:
                     undo.callback(_assign, owner, name, attributes[name])
                 else:
-                    # `owner` inherits the function. To undo, delete the substitute from `owner`.
+                    # `owner` only inherits the original, so undo by deleting the substitute.
                     undo.callback(vars(owner).pop, name)
                 _assign(owner, name, _limit_to_thread(thread, function, getattr(owner, name)))
         yield
@@ -56,7 +56,7 @@ def _assign(owner: Owner, name: str, function: Function) -> None:
 
 
 def _limit_to_thread(thread: int, function: Function, original: Function) -> Function:
-    """Return a function that calls `function` in one thread, and `original` in other threads."""
+    """Return a function that calls `function` in the given thread, else `original`."""
 
     @functools.wraps(original)
     def either(*args: Any, **kwargs: Any) -> Any:

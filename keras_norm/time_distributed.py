@@ -14,7 +14,7 @@ def apply_to_rows(
     training: bool | None = None,
     mask: Tensor | None = None,
 ) -> Nest:
-    """Apply the inner layer of a TimeDistributed to one batch with all timesteps of all sequences.
+    """Apply the inner layer of a TimeDistributed once, to a batch of all timesteps.
 
     ::
 

@@ -23,7 +23,7 @@ ScanStep: TypeAlias = Callable[[Tensors, Tensors], tuple[Tensors, Tensors]]
 TensorLike: TypeAlias = Any
 # Tensors in nested lists, tuples and dicts.
 Nest: TypeAlias = Any
-# Sizes of a tensor; None for a dynamic dimension.
+# The shape of a tensor: an int for a static dimension, None for a dynamic dimension.
 Shape: TypeAlias = tuple[int | None, ...]
 # The configuration of a Keras object, as `get_config` returns it.
 Config: TypeAlias = dict[str, Any]

@@ -14,7 +14,7 @@ from keras_norm_cli.file_formats import BUILT_IN
 
 DEFAULT_FORMAT = "saved_model"
 ARRAYS = ".npz file of arrays by input name, or .npy file for a model with one input"
-LARGEST = 2**63 - 1  # TensorFlow stores versions and sizes as 64-bit integers
+LARGEST = 2**63 - 1  # TensorFlow stores version numbers and shapes as 64-bit integers
 
 
 class ArgumentsError(Exception):
@@ -115,8 +115,8 @@ def make_parser() -> argparse.ArgumentParser:
         text = f"{ARRAYS}; several files are read one at a time"
         npz(sub, "--data", text, required=True, nargs="+")
         text = (
-            ".npz file of labels by output name, or .npy file for a model with one output; give a "
-            "file for each file of --data"
+            ".npz file of labels by output name, or .npy file for a model with one output; with "
+            "several files of --data, give as many files of labels"
         )
         npz(sub, "--labels", text, nargs="+")
         for option, form in (("--json", "JSON"), ("--html", "an HTML page")):
@@ -135,9 +135,9 @@ def make_parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--step",
         action=argparse.BooleanOptionalAction,
-        help="--step: write a signature that runs one timestep for each call, or fail; --no-step: "
-        "write none; default: write it if the model can run single timesteps and its number of "
-        "timesteps is dynamic",
+        help="--step: write a second signature, which runs one timestep in each call; --no-step: "
+        "do not write it; default: write it for a model with a dynamic number of timesteps that "
+        "can run single timesteps",
     )
     npz(export, "--samples", f"{ARRAYS}: samples to test the files and to calibrate int8")
     export.add_argument(
@@ -186,7 +186,9 @@ def make_parser() -> argparse.ArgumentParser:
     check.add_argument("--atol", type=_number, help=text)
     check.add_argument("--lengths", type=_positive, nargs="+", help="numbers of timesteps to check")
     check.add_argument("--batch-sizes", type=_positive, nargs="+", help="batch sizes to check")
-    text = "largest accepted difference between outputs in training mode and at inference"
+    text = (
+        "the check fails for a larger difference between the outputs in training and at inference"
+    )
     check.add_argument("--max-gap", type=_number, help=text)
 
     text = "list the samples whose predictions differ between an old model and new versions"
@@ -202,7 +204,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Run an exported file on its golden cases, without Keras.",
     )
     verify.add_argument("file", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx")
-    text = "file of the golden cases, if it is not beside the artifact"
+    text = "file of the golden cases; default: the file beside the artifact or inside it"
     verify.add_argument("--golden-cases", metavar="FILE.npz", help=text)
 
     recalibrate = command("recalibrate", "recompute the moving statistics of batch norms from data")
@@ -214,7 +216,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--norm",
         choices=("layer", "rms", "batch", "none"),
         default="layer",
-        help="norm inside the recurrent layers; none: no norm, and all outputs stay equal",
+        help="norm of the recurrent layers; none adds no norm, so the outputs stay equal",
     )
     text = "names or paths of the layers to convert, such as encoder/lstm; default: all"
     convert.add_argument("--where", nargs="+", metavar="LAYER", help=text)
@@ -223,6 +225,6 @@ def make_parser() -> argparse.ArgumentParser:
     new_model(convert)
 
     inspect = command("inspect", "list a model's normalization layers, inputs and outputs")
-    text = "also warn of layers whose inputs differ in size, if their norm removes the difference"
+    text = "also warn of norms that remove differences between the magnitudes of their inputs"
     npz(inspect, "--data", f"{ARRAYS}: {text}")
     return parser

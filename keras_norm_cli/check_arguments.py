@@ -11,7 +11,7 @@ from keras_norm_verify.artifact import find_artifact
 from keras_norm_verify.files import require_arrays, require_file
 from keras_norm_verify.runtimes import RUNTIMES, require_known
 
-# Quantizations that need samples, for the scales of the activations.
+# Values of --quantize that need samples, from which the scales of the activations are computed.
 NEED_SAMPLES = ("int8", "int16x8")
 
 
@@ -47,7 +47,7 @@ def check_files(args: argparse.Namespace) -> None:
 
 
 def check_formats(args: argparse.Namespace) -> None:
-    """Raise OSError or ValueError for a format that is unknown, or does not fit the arguments.
+    """Raise OSError or ValueError for an unknown format, or one that lacks an option in `args`.
 
     A module of `--import` can register a format, so this function runs after the imports.
     """
@@ -103,8 +103,8 @@ def _require_reports(args: argparse.Namespace, read: Sequence[pathlib.Path]) -> 
     inside = any(report.is_relative_to(path) for report in reports for path in inputs)
     if inside or len(set(reports)) < len(reports):
         raise ValueError(
-            "A report would overwrite the other report or an input: the model, the data, the "
-            "labels or a file of an artifact. Choose another file for --json or --html."
+            "A report would overwrite the other report, the model, the data, the labels, or a file "
+            "of an artifact. Choose another file for --json or --html."
         )
 
 
@@ -143,7 +143,7 @@ def _require_folder(folder: pathlib.Path, option: str) -> None:
 
 
 def _require_export_options(args: argparse.Namespace) -> None:
-    """Require that all formats are known, and that the options fit the formats and each other."""
+    """Require known formats, and options that the formats have and that can be combined."""
     formats = known_formats()
     for name in args.format:
         if name not in formats:
@@ -159,8 +159,8 @@ def _require_export_options(args: argparse.Namespace) -> None:
         )
     if args.quantize in NEED_SAMPLES and args.step:
         raise ValueError(
-            f"--quantize {args.quantize} cannot be combined with --step. Write a second file "
-            "with the step signature only: --signature step."
+            f"--quantize {args.quantize} cannot be combined with --step. For streams, export a "
+            "second file that has only the step signature: --signature step."
         )
     with_signature = all("signature" in formats[name].options for name in args.format)
     if args.signature and args.step is False and with_signature:

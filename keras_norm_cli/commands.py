@@ -43,8 +43,8 @@ def export(args: argparse.Namespace) -> None:
         ValueError, OSError, ImportError: as for the exporters.
     """
     folder = pathlib.Path(args.to)
-    # If the export to a format fails, the artifacts already written in other formats are removed. A
-    # server may have loaded an artifact, so formats for servers are written last.
+    # If an export fails, the new artifacts of earlier formats are removed. A server may have loaded
+    # its artifact by then, so export to the formats of servers last.
     formats = sorted(
         map(format_named, dict.fromkeys(args.format)), key=lambda f: f.loaded_by_servers
     )
@@ -66,7 +66,7 @@ def export(args: argparse.Namespace) -> None:
         for each in formats:
             supported = {*known[each.name].options, "overwrite"}
             own = {name: value for name, value in options.items() if name in supported}
-            # `step` is for files with two signatures. `signature` writes one signature.
+            # `signature` selects the only signature of a file. `step` would add a second signature.
             if own.get("signature"):
                 own["step"] = None
             path = folder / each.file_name if "version" in own else targets[each.name]
@@ -75,8 +75,7 @@ def export(args: argparse.Namespace) -> None:
         if isinstance(error, UnsupportedOpError | ConversionError) and len(formats) > 1:
             error.add_note("Nothing was written.")
         for each, path in written:
-            # If a new artifact replaced an old artifact, keep the new artifact: the old artifact no
-            # longer exists.
+            # Remove the new artifact, unless it replaced an old artifact.
             if each.name not in replaced:
                 golden_cases_path(path).unlink(missing_ok=True)
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

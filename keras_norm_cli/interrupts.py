@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-RAISE_AGAIN = 0.1  # seconds after which KeyboardInterrupt is raised again
-CLEANUP = 5.0  # seconds in which an exception handler is not interrupted, so that it can clean up
+RAISE_AGAIN = 0.1  # seconds between two KeyboardInterrupts
+CLEANUP = 5.0  # seconds that an exception handler has to clean up before the next KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -15,9 +15,8 @@ from keras_norm_verify.golden_cases_file import (
 from keras_norm_verify.printable import printable_error
 from keras_norm_verify.runtimes import RUNTIMES, name_of_format, require_known
 
-# Golden cases (inputs and expected outputs) of a folder are in the file IN_FOLDER of this folder.
-# Golden cases of "model.tflite" are in "model.tflite.golden.npz" beside it, or in a zip archive at
-# the end of "model.tflite".
+# Golden cases are inputs and expected outputs. An exported folder has them in its file IN_FOLDER.
+# "model.tflite" has them in "model.tflite.golden.npz" beside it, or in a zip archive at its end.
 FILE_NAME = "golden.npz"
 IN_FOLDER = pathlib.PurePath("assets.extra", FILE_NAME)
 SUFFIX = ".golden.npz"

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeAlias
 
-# Operations that call the function in their attribute `f`, with their own inputs as arguments.
+# These operations call a function, named by their attribute `f`, and pass their inputs to it.
 CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
 
-# Protocol buffers of TensorFlow: MetaGraphDef, TensorInfo, NodeDef and FunctionDef. A Function is
-# None for a node outside functions.
+# TensorFlow's protocol buffers MetaGraphDef, TensorInfo, NodeDef and FunctionDef. The Function of a
+# node outside functions is None.
 MetaGraph: TypeAlias = Any
 TensorInfo: TypeAlias = Any
 Node: TypeAlias = Any
@@ -16,11 +16,12 @@ Function: TypeAlias = Any
 Unit: TypeAlias = tuple[str, str]
 # Key of a tensor: the name of its function ("" outside functions), and its own name.
 Place: TypeAlias = tuple[str, str]
-# Where a value comes from: the name of a node outside functions, the index of an object of the
-# SavedModel, CONSTANT for a constant in a function, or None for a value that a caller may choose.
+# Where a value comes from. A str is the name of a node outside functions, or CONSTANT for a
+# constant in a function. An int is the index of an object of the SavedModel. None is a value that
+# a caller may choose.
 Origin: TypeAlias = str | int | None
-CONSTANT = "^"  # No node is named "^".
-# Operations that build a path from other paths, as the saver does for the files of a checkpoint.
+CONSTANT = "^"  # cannot be the name of a node
+# Operations with which the saver builds the path of a checkpoint file from other paths.
 JOINS = frozenset(
     ["Pack", "Select", "SelectV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin"]
 )
@@ -56,7 +57,7 @@ class DataFlow:
         self._needs: dict[Unit, set[Unit]] = {}
         # Name of a function -> (name of the calling function or "", calling node) for each call.
         self._callers: dict[str, list[tuple[str, Node]]] = {}
-        # Two functions or nodes with the same name: it is unknown which of the two a loader runs.
+        # If two functions or nodes have the same name, a loader may run either.
         self._is_ambiguous = len(self.functions) < len(graph.graph_def.library.function)
         for function, node in nodes_with_functions(graph):
             scope = function.signature.name if function else ""
@@ -81,11 +82,11 @@ class DataFlow:
         self._run |= {(name, "") for name in self._captured}
 
     def find_units_of(self, tensor: str, other: str) -> set[Unit]:
-        """Find the functions and nodes that run only to compute `tensor`, for no other purpose.
+        """Find the functions and nodes that are run only to compute `tensor`.
 
         Args:
             tensor: `save_tensor_name` or `restore_op_name` of the saver.
-            other: the name of these two that is not `tensor`.
+            other: `restore_op_name` or `save_tensor_name`; the name that is not `tensor`.
         """
         if self._is_ambiguous:
             return set()
@@ -130,7 +131,7 @@ class DataFlow:
     def _trace(
         self, function: str, tensor: str, through: Collection[str]
     ) -> tuple[list[Place], set[Origin]]:
-        """Follow a tensor one step back: return the tensors that give its value, or its origin."""
+        """Go one operation back: return the tensors that give a tensor's value, or its origin."""
         node = self._nodes.get((function, node_name(tensor)))
         if node is None or (not function and node.name in self._fed):
             return [], {None}
@@ -164,7 +165,7 @@ class DataFlow:
         return before, origins
 
     def _find_assigned(self, variable: str) -> list[str]:
-        """Find the tensors that are assigned to a variable; [] if it may get other values too."""
+        """List all tensors that are assigned to a variable; [] if others may be assigned too."""
         handle = self._nodes.get(("", variable))
         if handle is None or variable in self._fed or handle.op != "VarHandleOp":
             return []
@@ -200,8 +201,8 @@ def _find_captured(graph: MetaGraph) -> dict[str, list[int]]:
     names += [node.bare_concrete_function.concrete_function_name for node in objects.nodes]
     names += [gradient.gradient_func for gradient in library.gradient]
     names += [gradient.gradient_func for gradient in library.registered_gradients]
-    # If two functions have the same attribute `api_implements`, TensorFlow's optimizer may replace
-    # a call of one function by a call of the other.
+    # TensorFlow's optimizer may run a function with the attribute `api_implements` in place of
+    # another function with the same value of this attribute.
     names += [f.signature.name for f in library.function if "api_implements" in f.attr]
     return {name: [] for name in names} | found
 
@@ -217,7 +218,7 @@ def _data_inputs(node: Node) -> list[str]:
 
 
 def data_input(node: Node, index: int) -> str:
-    """Return the name of a node's input, or "" if a damaged node lacks this input."""
+    """Return the name of a node's input number `index`, or "" if a damaged node lacks it."""
     return next(iter(_data_inputs(node)[index : index + 1]), "")
 
 

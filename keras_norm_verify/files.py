@@ -22,7 +22,7 @@ def require_file(path: pathlib.Path) -> None:
         with path.open("rb"):
             pass
     except OSError as error:
-        if error.strerror is None:  # Raised in the `try` block above: its message is complete.
+        if error.strerror is None:  # raised above, with a complete message
             raise
         raise type(error)(f"{path} cannot be read: {error.strerror}.") from error
 

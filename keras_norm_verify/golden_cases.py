@@ -138,7 +138,7 @@ def _find_reason(case: GoldenCase, largest: Mapping[str, float]) -> str:
             return f"every expected value of {output} is NaN"
         if not (atol := case.atol.get(name, math.inf)) < (largest[name] or 1.0):
             return (
-                f"{output} has the tolerance {atol:.3g}, too large to detect an error, because its "
+                f"the tolerance of {output}, {atol:.3g}, is too large to detect an error: the "
                 f"largest expected value is {largest[name]:.3g}"
             )
     return "" if case.expected else "the case has no expected outputs"

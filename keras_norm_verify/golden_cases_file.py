@@ -25,8 +25,8 @@ VERSION = 1
 # protects against a small file that unpacks to gigabytes.
 MAX_BYTES = 256 * 2**20
 MAX_CHARACTERS = 2**22  # Maximum length of the JSON text.
-# NumPy writes .npz files with these two compressions. Refuse all others: they may unpack a huge
-# block at once.
+# The two compressions of NumPy's .npz files. Other compressions are refused, because their parsers
+# may unpack a huge block at once.
 COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -108,12 +108,12 @@ def _parse_case(k: int, fields: dict[str, Json], arrays: Arrays) -> GoldenCase:
 def _make_dataclass(kind: type[Fields], fields: dict[str, Json], where: str) -> Fields:
     """Create a dataclass object from a dict; require the field types that the class declares."""
     kinds = typing.get_type_hints(kind)
-    _require(fields.keys() == kinds.keys(), f"the fields of {where} are not {', '.join(kinds)}")
+    _require(fields.keys() == kinds.keys(), f"{where} must have the fields {', '.join(kinds)}")
     values: dict[str, Json] = {}
     for name, value in fields.items():
         value = tuple(value) if isinstance(value, list) else value
-        problem = f"the field {name} of {where} is a {type(value).__name__}"
-        _require(_has_type(value, kinds[name]), f"{problem}: its type or a value in it is wrong")
+        problem = f"the field {name} of {where} is a {type(value).__name__}: its type is wrong"
+        _require(_has_type(value, kinds[name]), f"{problem}, or a value in it has a wrong type")
         values[name] = value
     return kind(**values)
 

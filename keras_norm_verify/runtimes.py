@@ -16,7 +16,7 @@ from keras_norm_verify.saved_model import (
 
 @dataclasses.dataclass(frozen=True)
 class Runtime:
-    """A format of artifacts, and the runtime that computes their outputs.
+    """A format of artifacts, such as TFLite, and the runtime that runs artifacts of this format.
 
     Attributes:
         title: name of the format in a sentence, such as "a TFLite file".
@@ -83,8 +83,8 @@ def _load_onnx(path: pathlib.Path) -> RunSignature:
     return run
 
 
-# Name of a format -> its runtime. If several formats recognize a path, the last one is used: a
-# user's format, registered later, has priority over the built-in formats.
+# Name of a format -> its runtime. If several formats recognize a path, the last format is used, so
+# that a user's format, which is registered later, has priority over the built-in formats.
 RUNTIMES = {
     "saved_model": Runtime(
         "a SavedModel folder",

@@ -24,8 +24,8 @@ def require_literal(path: pathlib.Path) -> pathlib.Path:
     """
     if found := sorted(PATTERN & set(str(path))):
         raise GoldenCasesError(
-            f"TensorFlow reads {' '.join(found)} in the path of a SavedModel as a pattern, and may "
-            f"not find its weights; received {path}. Choose another path"
+            f"TensorFlow reads {' '.join(found)} in the path of a SavedModel as a pattern, so it "
+            f"may not find the weights; received {path}. Choose another path"
         )
     return path
 

@@ -17,8 +17,8 @@ from keras_norm_verify.data_flow import (
     unit_of,
 )
 
-# Operations that save and restore the variables of a SavedModel. A loader restores variables, but
-# never saves variables. So no function that a loader runs may contain an operation of SAVE_OPS.
+# SAVE_OPS write the variables of a SavedModel to files, RESTORE_OP reads them. A loader only reads
+# variables, so a function that a loader runs must not contain an operation of SAVE_OPS.
 SAVE_OPS = frozenset(["SaveV2", "MergeV2Checkpoints"])
 RESTORE_OP = "RestoreV2"
 # Operations that fill a lookup table from a text file. The second input is the path of the file.
@@ -26,8 +26,8 @@ TABLE_FROM_FILE = frozenset(["InitializeTableFromTextFile", "InitializeTableFrom
 # Streams of the operation PrintV2 that are safe: they are not files, and not the standard output,
 # from which a program may read results.
 LOGS = frozenset([b"stderr", b"log(info)", b"log(warning)", b"log(error)"])
-# Operations that make a tensor from bytes in the file. A tensor of the types 20 (DT_RESOURCE) and
-# 21 (DT_VARIANT) can name a resource of another model.
+# FROM_BYTES make a tensor from bytes of the file. HANDLES are the dtypes DT_RESOURCE and
+# DT_VARIANT: such a tensor could refer to a resource of another model.
 FROM_BYTES, HANDLES = frozenset(["Const", "ParseTensor"]), frozenset([20, 21])
 
 
@@ -87,6 +87,6 @@ def describe_unsafe_ops(ops: Mapping[str, Iterable[str]]) -> str:
 
 
 def _is_outside(path: str) -> bool:
-    """Return whether the path of an asset can leave the folder of the assets, on any system."""
+    """Return whether an asset's path, on Linux or Windows, is absolute or contains ".."."""
     kinds = pathlib.PurePosixPath(path), pathlib.PureWindowsPath(path)
     return any(kind.anchor or ".." in kind.parts for kind in kinds)

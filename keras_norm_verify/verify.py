@@ -124,7 +124,7 @@ def _difference(expected: Array, actual: Array, atol: float) -> str:
     if actual.dtype.kind not in "biuf" or expected.dtype.kind == "S":
         return f"has the dtype {actual.dtype}, expected {expected.dtype}"
     if expected.dtype.kind != "f":
-        # Python compares a large integer with a float exactly. NumPy would round the integer.
+        # Compare as Python objects: NumPy would round a large integer to compare it with a float.
         count = int(np.sum(actual.astype(object) != expected.astype(object)))
         return f"differs in {count} of {expected.size} values" if count else ""
     e, a = expected.astype("float64"), actual.astype("float64")
@@ -136,7 +136,7 @@ def _difference(expected: Array, actual: Array, atol: float) -> str:
     index = np.unravel_index(int(off.argmax()), e.shape)
     where = ", ".join(map(str, index))
     return (
-        f"has the value {a[index]:.6g} at index ({where}), expected {e[index]:.6g}: the difference "
+        f"has the value {a[index]:.6g} at index ({where}), expected {e[index]:.6g}; the difference "
         f"is larger than the tolerance {atol:.2g}"
     )
 
@@ -166,7 +166,7 @@ def print_result(path: str, file: str | None = None) -> int:
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        # Otherwise Python would write the rest of its output at exit, and fail again.
+        # With stdout open, Python would try to write the rest at exit, and fail again.
         sys.stdout = None
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED

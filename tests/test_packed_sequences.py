@@ -84,7 +84,7 @@ REFUSED = {
     "none": ([], None, ["at least one sequence"]),
     "empty": ([[1], []], None, ["sequence 1", "(0,)"]),
     "number": ([1, 2], None, ["sequence 0", "()"]),
-    "too long": ([[1], [1, 2, 3]], 2, ["length=2", "3 timesteps in sequence 1"]),
+    "too long": ([[1], [1, 2, 3]], 2, ["length=2", "sequence 1 has 3 timesteps"]),
     "features": (draw_sequences([2], 3) + draw_sequences([2], 4), None, ["(3,)", "(4,)"]),
 }
 

@@ -77,7 +77,7 @@ def test_a_single_normalization_layer_is_drawn_and_its_variables_do_not_change()
 
 WRONG = {
     "lstm": (ValueError, "'lstm' has no layer with statistics of each timestep"),
-    "untrained": (ValueError, r"was updated. Train the model, or call .*recalibrate"),
+    "untrained": (ValueError, r"were never updated. Train the model, or call .*recalibrate"),
     None: (TypeError, "model must be a Keras model or layer. Rec.* None"),
     "model.keras": (TypeError, "model must be a Keras model or layer. Rec.* 'model.k"),
 }

@@ -23,8 +23,8 @@ from keras_norm.typing import TensorLike
 SOURCE = "tfa.rnn.LayerNormLSTMCell"
 
 
-# Type checkers find the layers in the stub keras_norm/__init__.pyi. They take its NormLSTM for
-# another class than NormLSTM of this package, so `layer` has the type keras.layers.Layer.
+# Annotate `layer` as keras.layers.Layer: for a type checker, the user's keras_norm.NormLSTM (from
+# the stub __init__.pyi) and NormLSTM imported here would be two different classes.
 def load_addons_weights(
     layer: keras.layers.Layer,
     weights: Sequence[TensorLike] | str | os.PathLike[str],
@@ -113,7 +113,7 @@ def _list_variables(layer: keras.layers.Layer, is_hdf5: bool = False) -> list[ke
 def _require_same_order(
     old: Sequence[NamedWeight], variables: Sequence[keras.Variable], layer: keras.layers.Layer
 ) -> None:
-    """Raise a ValueError if old and new weights differ in number, or in names such as "kernel"."""
+    """Raise a ValueError if the old and the new model have other weight counts or weight names."""
     pairs = list(zip(old, variables, strict=False))
     words = [weight.name.rpartition("/")[2] or variable.name for weight, variable in pairs]
     same = [word == variable.name for word, (_, variable) in zip(words, pairs, strict=True)]

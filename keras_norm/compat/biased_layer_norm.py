@@ -10,7 +10,7 @@ from keras_norm.typing import Shape, Tensor
 
 @keras.saving.register_keras_serializable(package="keras_norm")
 class BiasedLayerNormalization(LayerNormalization):
-    """Add a trainable bias to the inputs, and normalize the sum over its features.
+    """Add a trainable bias to the inputs, and apply layer normalization to the result.
 
     ::
 

@@ -36,7 +36,7 @@ ADVICE = "Create the layer as NormGRU(units, {norm}(epsilon={epsilon}), norm_for
 
 
 class Names(NamedTuple):
-    """Names of the linear layer and of the norm in the state dict of a library's GRU cell.
+    """The names by which a library's state dict lists the linear layer and the norm of its GRU.
 
     Args:
         linear: the linear layer of h and x.
@@ -109,7 +109,7 @@ def load_dreamer_weights(
         raise TypeError(
             f"layer must be a NormGRU or a NormGRUCell. Received: {describe(layer)}. {advice}."
         )
-    advice = f"{advice}, or call load_dreamer_weights with epsilon=..., the eps of the norm"
+    advice = f"{advice}, or call load_dreamer_weights with epsilon=..., the eps of the old norm"
     norms = {"epsilon": epsilon, "center": True, "scale": True}
     require_layer_norms(cell, norms, OPTIONS, SOURCE, advice, FORM)
     # Search the library's name of the linear layer, such as "layers.GRU_linear", anywhere in the
@@ -128,12 +128,12 @@ def load_dreamer_weights(
 def _require_zeros(
     bias: str, entries: Mapping[str, TensorLike], cell: NormGRUCell, epsilon: float
 ) -> None:
-    """Raise a ValueError if the linear layer has a bias other than zeros."""
+    """Raise a ValueError if the linear layer of the GRU has a bias that is not zero."""
     if bias in entries and np.any(to_array(entries[bias])):
         advice = ADVICE.format(norm="keras_norm.compat.BiasedLayerNormalization", epsilon=epsilon)
         raise ValueError(
-            f"'{bias}' is a bias inside the norm, and the norm of {describe(cell)} has no such "
-            f"bias. {advice}."
+            f"The old GRU adds the bias '{bias}' before its norm, but {describe(cell)} has no bias "
+            f"before its norm. {advice}."
         )
 
 

@@ -71,9 +71,9 @@ def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
         layers = [layer.forward_layer, layer.backward_layer]
         if layer.merge_mode not in ("concat", None):
             raise ValueError(
-                f"Received {describe(layer)} with merge_mode='{layer.merge_mode}', and the "
-                "bidirectional layers of PyTorch and Flax concatenate the outputs of both "
-                "directions. Create the layer with merge_mode='concat'."
+                f"{describe(layer)} has merge_mode='{layer.merge_mode}', but the bidirectional "
+                "layers of PyTorch and Flax concatenate the outputs of both directions. Create "
+                "the layer with merge_mode='concat'."
             )
     require_forward(layers[0])
     return layers
@@ -83,8 +83,8 @@ def require_forward(layer: keras.layers.Layer) -> None:
     """Raise a ValueError if a recurrent layer reads sequences backwards."""
     if getattr(layer, "go_backwards", False):
         raise ValueError(
-            f"{describe(layer)} reads sequences backwards, and the weights belong to a layer "
-            "that reads them forwards. Create it with go_backwards=False."
+            f"{describe(layer)} reads sequences backwards, but the weights are from a layer that "
+            "reads sequences forwards. Create the layer with go_backwards=False."
         )
 
 
@@ -104,21 +104,21 @@ def require_options(
     different = [key for key, value in options.items() if config.get(key, value) != value]
     if different:
         raise ValueError(
-            f"{source} has {', '.join(f'{key}={options[key]!r}' for key in different)}. Received "
-            f"{describe(layer)} with {', '.join(f'{key}={config[key]!r}' for key in different)}. "
-            f"{advice}."
+            f"{source} has {', '.join(f'{key}={options[key]!r}' for key in different)}, but "
+            f"received {describe(layer)} with "
+            f"{', '.join(f'{key}={config[key]!r}' for key in different)}. {advice}."
         )
 
 
 def require_last_axes(layer: keras.layers.Layer, source: str) -> None:
-    """Raise a ValueError if a norm does not normalize the last axes of its inputs."""
+    """Raise a ValueError if a norm normalizes other axes than the last ones, such as axis=1."""
     axes = list(layer.axis) if isinstance(layer.axis, list | tuple) else [layer.axis]
     shape = (layer.get_build_config() or {}).get("input_shape") or ()
     from_the_end = [axis if axis < 0 else axis - len(shape) for axis in axes]
     if from_the_end != list(range(-len(axes), 0)):
         raise ValueError(
-            f"{source} normalizes the last axes. Received {describe(layer)} with "
-            f"axis={layer.axis}. Create it with axis=-1."
+            f"{source} normalizes the last axes, but received {describe(layer)} with "
+            f"axis={layer.axis}. Create the layer with axis=-1."
         )
 
 
@@ -145,8 +145,8 @@ def require_layer_norms(
     wrong = [slot for slot in slots if not isinstance(layers.get(slot), LayerNormalization)]
     if wrong:
         raise ValueError(
-            f"{source} has a LayerNormalization at every position of a norm. Received "
-            f"{describe(cell)} without a LayerNormalization at {', '.join(wrong)}. {advice}."
+            f"{source} has LayerNormalizations as its norms, but received {describe(cell)} "
+            f"without a LayerNormalization at {', '.join(wrong)}. {advice}."
         )
     for norm in layers.values():
         require_options(norm, {**LAYER_NORM, **norms}, source, advice)
@@ -161,7 +161,7 @@ def require_carried_norms(
     name: str,
     loader: str,
 ) -> None:
-    """Raise a ValueError unless a cell is a LayerNorm LSTM with normalize_carry=True.
+    """Require that a cell is a LayerNorm LSTM that also normalizes c: normalize_carry=True.
 
     Args:
         cell: a built cell.
@@ -184,6 +184,6 @@ def require_bias(has_bias: bool, layer: keras.layers.Layer, source: str) -> None
     """Require that `use_bias` of a layer equals `has_bias`, the value in the other library."""
     if has_bias != layer.use_bias:
         raise ValueError(
-            f"{source} has {'a' if has_bias else 'no'} bias, and {describe(layer)} has "
-            f"{'one' if layer.use_bias else 'none'}. Create it with use_bias={has_bias}."
+            f"{source} has {'a' if has_bias else 'no'} bias, but {describe(layer)} has "
+            f"{'a' if layer.use_bias else 'no'} bias. Create the layer with use_bias={has_bias}."
         )

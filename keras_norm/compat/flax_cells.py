@@ -54,8 +54,8 @@ def cell_assignments(scope: str, cell: keras.layers.Layer, entries: Entries) -> 
     norms = ", ".join(cell.slot_layers()) if hasattr(cell, "slot_layers") else ""
     if norms:
         raise ValueError(
-            f"Flax' {module} has no norm. Received {describe(cell)} with norms in {norms}. Load "
-            "the weights into a Keras layer, and then call keras_norm.convert(model, 'layer')."
+            f"Flax' {module} has no norm, but received {describe(cell)} with the norms {norms}. "
+            "Load the weights into a Keras layer, and then call keras_norm.convert(model, 'layer')."
         )
     options: Config = {"use_bias": True, "reset_after": True, **NO_OPTIONS}
     if module == "GRUCell":
@@ -69,8 +69,8 @@ def cell_assignments(scope: str, cell: keras.layers.Layer, entries: Entries) -> 
         names = {side: [f"dense_{side}"] for side in names}
     elif f"{scope}if_/kernel" in entries:  # nnx writes `if_`, because Python reserves `if`
         names["i"][1] = "if_"
-    # In a Flax GRU with one kernel for each gate, U h has no bias in the gates r and z, but U h has
-    # a bias in the candidate n.
+    # A Flax GRU with one kernel for each gate adds a bias to U h in the candidate n, but not in the
+    # gates r and z.
     biases = [*names[bias], *names["h"][-1:]] if is_gru and not joined else names[bias]
 
     def join(*columns: Array) -> Array:

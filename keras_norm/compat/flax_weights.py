@@ -24,8 +24,8 @@ from keras_norm.compat.named_weights import (
 )
 
 COLLECTIONS = ("params/", "batch_stats/")
-RANDOM_STATES = ("rngs/key", "rngs/count")  # States of nnx random generators, not weights.
-# For each norm of Keras: the Flax module, and the default epsilon of this module.
+RANDOM_STATES = ("rngs/key", "rngs/count")  # states of random generators, which are not loaded
+# Norm of Keras -> (its Flax module, the default epsilon of the Flax module).
 NORMS = {
     keras.layers.LayerNormalization: ("LayerNorm", 1e-6),
     keras.layers.RMSNormalization: ("RMSNorm", 1e-6),
@@ -179,6 +179,6 @@ def _require_norm(
         require_last_axes(layer, f"Flax' {module}")
     if module == "BatchNorm" and f"{scope}mean" not in entries:
         raise ValueError(
-            f"The weights have no mean and var of {describe(layer)}. Pass both collections of the "
-            "model: {'params': ..., 'batch_stats': ...}."
+            f"The weights have no 'mean' and 'var' for {describe(layer)}. Pass both collections "
+            "of the Flax model: {'params': ..., 'batch_stats': ...}."
         )

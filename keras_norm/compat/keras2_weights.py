@@ -91,7 +91,7 @@ def _read_checkpoint(prefix: str) -> list[NamedWeight]:
 
 
 def _list_variables(nodes: Any) -> list[Any]:
-    """List the variables of a model in the object graph of a checkpoint.
+    """List a model's variables from the objects of its checkpoint, `nodes`.
 
     A SavedModel has the list `variables`. In another checkpoint, a layer has its own variables
     first, and then its sublayers, in the order of their creation.

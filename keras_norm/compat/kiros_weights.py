@@ -75,8 +75,8 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
             "layer.forward_layer."
         )
     cell = recurrent_cell(layer)
-    # With the prefix "encoder_", load "encoder_W", but not "encoder_r_W": another layer has the
-    # prefix "encoder_r_".
+    # With the prefix "encoder_", load the weight "encoder_W". Do not load "encoder_r_W", the weight
+    # of a layer with the prefix "encoder_r_".
     entries = {
         name: entry
         for name, entry in named_entries(weights, "_", prefix).items()
@@ -84,23 +84,24 @@ def load_kiros_weights(layer: keras.layers.Layer, weights: Weights, prefix: str)
     }
     if f"{prefix}h0" in entries:
         raise ValueError(
-            f"The array '{prefix}h0' is a learned initial state, which is not loaded. Take it "
-            "out of the weights. Pass it in the call, layer(x, initial_state=...), or "
-            "assign it to layer.cell.initial_states[0] of a layer with learn_initial_state=True."
+            f"The array '{prefix}h0' is a learned initial state, which cannot be loaded. Remove "
+            "this array from the weights. Pass this array to the call: "
+            "layer(x, initial_state=...); or create the layer with learn_initial_state=True, and "
+            "assign the array to layer.cell.initial_states[0]."
         )
     has_norms = f"{prefix}s1" in entries
     if has_norms:
         _require_norms(cell)
     elif isinstance(cell, NormCell) and cell.slot_layers():
         raise ValueError(
-            f"The weights '{prefix}...' have no gains s1, s2 and so on, and {describe(cell)} has "
+            f"{describe(cell)} has norms, but the weights '{prefix}...' have no gains s1, s2 of "
             "norms. Load the weights into a Keras layer."
         )
     assign_weights(list(_assignments(cell, prefix, has_norms)), entries, SOURCE)
 
 
 def _require_norms(cell: keras.layers.Layer) -> None:
-    """Raise a ValueError if a cell does not have the norms of the paper's code."""
+    """Raise a ValueError if a cell has other norms than the cell in the code of the paper."""
     lstm = isinstance(cell, keras.layers.LSTMCell)
     slots = {
         slot: "biased" if slot in KERNEL_SLOTS else "norm"
@@ -113,15 +114,15 @@ def _require_norms(cell: keras.layers.Layer) -> None:
         f"norm=keras_norm.LayerNormalization(epsilon={EPSILON})"
     )
     if not isinstance(cell, NormCell):
-        raise ValueError(f"The weights have norms, and {describe(cell)} has none. {advice}.")
+        raise ValueError(f"The weights have norms, but {describe(cell)} has none. {advice}.")
     norms = {"epsilon": EPSILON, "center": True, "scale": True}
     options = {"normalize_carry": False, **NO_OPTIONS}
     require_layer_norms(cell, norms, options, SOURCE, advice)
     for slot, norm in cell.slot_layers().items():
         if isinstance(norm, BiasedLayerNormalization) != (slots[slot] == "biased"):
             raise ValueError(
-                f"{SOURCE} normalizes W x + b and U h, so only the norm of W x has a bias. "
-                f"Received {describe(cell)} with {slot}={type(norm).__name__}. {advice}."
+                f"In {SOURCE}, only the norm of W x adds a bias before it normalizes, but received "
+                f"{describe(cell)} with a {type(norm).__name__} as {slot}. {advice}."
             )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from keras_norm.compat.weight_files import read_weights
 from keras_norm.typing import Array, Tensor, TensorLike
 
-# Weights by name, in nested dicts or in one dict, or the path of a file of weights.
+# A dict or nested dicts, name -> weight; or the path of a file of weights.
 Weights: TypeAlias = Mapping[str, TensorLike] | str | os.PathLike[str]
 Sizes: TypeAlias = tuple[int, ...]
 LISTED = 8  # maximum number of names in an error message
@@ -187,7 +187,7 @@ def to_array(entry: TensorLike) -> Array:
 
 
 def _require_separate_layers(assignments: Sequence[Assignment]) -> None:
-    """Raise a ValueError if the user passes one layer for two modules of another library."""
+    """Raise a ValueError if the user passes the same Keras layer for two modules."""
     sources: dict[int, str] = {}
     for assignment in assignments:
         names, variable = ", ".join(assignment.entries), assignment.variable
@@ -212,7 +212,7 @@ def _require_floats(name: str, entry: TensorLike, variable: keras.Variable) -> N
             f"The entry '{name}' is not an array: {error}. Check the program that wrote the "
             "weights."
         ) from error
-    # A dtype of NumPy or TensorFlow has the attribute `name`. For a dtype of PyTorch, use str.
+    # The dtypes of PyTorch have no attribute `name`, so use their text, "torch.float32".
     kind = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
     if kind in FLOATS or ("int" in variable.dtype and "int" in kind):
         return
@@ -256,9 +256,9 @@ def _require_shape(
 ) -> None:
     if received == shape:
         return
-    advice = f"Create the layer of '{variable.path}' with the sizes that the layer has in {source}."
+    advice = f"Create the layer of '{variable.path}' with as many units and inputs as in {source}."
     if received == shape[::-1]:
-        advice = f"The entry is transposed. Pass its transpose to load '{variable.path}'."
+        advice = f"The entry is transposed. To load '{variable.path}', pass entry.T."
     raise ValueError(
         f"The entry '{name}' must have the shape {shape}. Received shape {received}. {advice}"
     )

@@ -18,13 +18,14 @@ from keras_norm.compat.equations import (
 from keras_norm.compat.named_weights import Assignment, reorder
 from keras_norm.typing import Array, Config, TensorLike
 
-# State dict names of a parameter such as "weight_ih" in layer k and direction d (1 for backward).
+# Patterns of the names in a state dict. `parameter` is a name such as "weight_ih", k is the index
+# of the layer, d is the direction: 0 forward, 1 backward.
 NAMES = (
-    "{parameter}_l{k}{reverse}",  # Names in nn.LSTM, nn.GRU and nn.RNN.
-    "{parameter}",  # Names in nn.LSTMCell, and in the LayerNorm LSTM cell of TorchScript and NeMo.
-    "cell.{parameter}",  # Names in LSTMLayer of TorchScript.
+    "{parameter}_l{k}{reverse}",  # nn.LSTM, nn.GRU and nn.RNN
+    "{parameter}",  # nn.LSTMCell, and the LayerNorm LSTM cell of TorchScript and NeMo
+    "cell.{parameter}",  # LSTMLayer of TorchScript
     "directions.{d}.cell.{parameter}",
-    "layers.{k}.cell.{parameter}",  # Names in StackedLSTM of TorchScript and NeMo.
+    "layers.{k}.cell.{parameter}",  # StackedLSTM of TorchScript and NeMo
     "layers.{k}.directions.{d}.cell.{parameter}",
 )
 # PyTorch's name of each norm in a LayerNorm LSTM cell, by the norm's name in NormLSTM.
@@ -76,8 +77,8 @@ class Parameters:
         self, entries: Mapping[str, TensorLike], path: str, layer: int = 0, direction: int = 0
     ) -> None:
         self.entries = entries
-        # A name without the field {k} can only be in layer 0. A name without the fields {d} and
-        # {reverse} can only be in direction 0.
+        # A pattern without {k} fits only layer 0. A pattern without {d} and {reverse} fits only the
+        # forward direction.
         usable = [
             path + name
             for name in NAMES
@@ -131,19 +132,19 @@ def assign_recurrence(
 def _require_all_cells(
     layers: Sequence[keras.layers.Layer], entries: Mapping[str, TensorLike], path: str
 ) -> None:
-    """Raise a ValueError if the PyTorch module has more layers or directions than `layers`."""
+    """Raise a ValueError if the PyTorch module has layers or directions that `layers` lacks."""
     backward = Parameters(entries, path, direction=1)
     if "weight_ih" in backward and not isinstance(layers[0], keras.layers.Bidirectional):
         raise ValueError(
-            f"'{backward['weight_ih']}' is a weight of the backward direction, and "
+            f"'{backward['weight_ih']}' is a weight of the backward direction, but "
             f"{describe(layers[0])} has one direction. Create the layer inside "
             "keras.layers.Bidirectional."
         )
     deeper = Parameters(entries, path, len(layers))
     if "weight_ih" in deeper:
         raise ValueError(
-            f"'{deeper['weight_ih']}' is a weight of layer {len(layers)}, counted from 0. Received "
-            f"no layer after {describe(layers[-1])}. Pass a list of num_layers layers."
+            f"'{deeper['weight_ih']}' is a weight of layer {len(layers)}, counted from 0, but "
+            f"received no layer after {describe(layers[-1])}. Pass a list of num_layers layers."
         )
 
 
@@ -158,16 +159,16 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
     advice = f"Create the layer as {advice}"
     if getattr(cell, "norm", None) is not None:
         raise ValueError(
-            f"{module} has no norm inside, and {describe(cell)} has a norm inside. {advice} or "
-            f"Norm{advice.split()[-1]}. After loading, `keras_norm.convert` adds norms to a model."
+            f"{module} has no norm, but {describe(cell)} has one. {advice} or "
+            f"Norm{advice.split()[-1]}. To add norms to a loaded model, call `keras_norm.convert`."
         )
     if "weight_hr" in parameters:
         name = parameters["weight_hr"]
         size = np.shape(parameters.entries[name])[0]
         if getattr(cell, "projection_units", None) != size:
             raise ValueError(
-                f"'{name}' is the projection of nn.LSTM(proj_size={size}), and {describe(cell)} "
-                "has no projection of this size. Create the layer as "
+                f"'{name}' is the projection of nn.LSTM(proj_size={size}), but {describe(cell)} "
+                f"has no projection to {size} units. Create the layer as "
                 f"NormLSTM(units, projection_units={size})."
             )
         options = {**options, "projection_units": size}
@@ -181,15 +182,15 @@ def _plain_cell(cell: keras.layers.Layer, parameters: Parameters) -> list[Assign
 
 
 def _require_gates(cell: keras.layers.Layer, parameters: Parameters, gates: int) -> None:
-    """Raise a ValueError if the weights have another number of gates than the cell."""
+    """Raise a ValueError if the weights and the cell have different numbers of gates."""
     if "weight_hh" not in parameters:
         return
     shape = np.shape(parameters.entries[parameters["weight_hh"]])
     for module, order, _, advice in EQUATIONS.values():
         if len(order) != gates and len(shape) == 2 and shape[0] == len(order) * shape[1]:
             raise ValueError(
-                f"'{parameters['weight_hh']}' has the shape {tuple(shape)}, as in {module}. "
-                f"Received {describe(cell)}. Create the layer as {advice}."
+                f"'{parameters['weight_hh']}' has the shape {tuple(shape)} of a weight of "
+                f"{module}, but received {describe(cell)}. Create the layer as {advice}."
             )
 
 
@@ -215,7 +216,7 @@ def _kernels(
 def _biases(
     cell: keras.layers.Layer, parameters: Parameters, order: Sequence[int]
 ) -> list[Assignment]:
-    """Join PyTorch's two biases: as their sum, or as the two rows of a GRU's bias (2, 3H)."""
+    """Load the sum of PyTorch's two biases; a GRU gets both biases as rows of its bias (2, 3H)."""
     if not cell.use_bias:
         return []
 

@@ -23,8 +23,8 @@ Layers: TypeAlias = keras.layers.Layer | Sequence[keras.layers.Layer]
 CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
 RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional, *CELLS)
 COUNT = "num_batches_tracked"
-# For each Keras layer: the PyTorch module, and the arguments with which the Keras layer computes
-# the outputs of this module. `epsilon` of load_torch_weights replaces None.
+# Keras layer -> (PyTorch module, arguments with which the Keras layer computes its outputs). The
+# argument `epsilon` of load_torch_weights replaces the value None.
 MODULES: dict[type[keras.layers.Layer], tuple[str, Config]] = {
     keras.layers.Dense: ("nn.Linear", {}),
     keras.layers.Embedding: ("nn.Embedding", {}),
@@ -58,8 +58,8 @@ class Module(NamedTuple):
     epsilon: float
 
 
-# Type checkers find the layers in the stub keras_norm/__init__.pyi. They take its NormLSTM for
-# another class than NormLSTM of this package, so `layers` has the type keras.layers.Layer.
+# Annotate `layers` as keras.layers.Layer: for a type checker, the user's keras_norm.NormLSTM (from
+# the stub __init__.pyi) and NormLSTM imported here would be two different classes.
 def load_torch_weights(
     layers: Layers | Mapping[str, Layers],
     weights: Weights,
@@ -179,6 +179,6 @@ def _require_module(layer: keras.layers.Layer, module: Module, name: str, option
         require_bias(has_bias, layer, name)
     elif hasattr(layer, "beta") and has_bias != (layer.beta is not None):
         raise ValueError(
-            f"The module of '{weight}' has {'a' if has_bias else 'no'} bias, and {describe(layer)} "
-            f"has {'no beta' if has_bias else 'a beta'}. Create it with center={has_bias}."
+            f"The module of '{weight}' has {'a' if has_bias else 'no'} bias, but {describe(layer)} "
+            f"has {'no' if has_bias else 'a'} bias (beta). Create it with center={has_bias}."
         )

@@ -30,7 +30,8 @@ Where: TypeAlias = Selector | list[Selector] | tuple[Selector, ...] | None
 Layers: TypeAlias = Mapping[str, keras.layers.Layer]
 
 TAG = "keras_norm_replacement"
-# Layers that are replaced as a whole: their cells and norms are not replaced one by one.
+# Classes of layers that are replaced with their cells and norms. `convert` looks for no further
+# layers inside.
 CLOSED = (*RECURRENT, NormRNN, NormCell)
 
 
@@ -89,7 +90,7 @@ def convert(
         model,
         is_convertible,
         "convert replaces LSTM, GRU, SimpleRNN, LayerNormalization, RMSNormalization and "
-        "BatchNormalization of Keras, and no subclass of these.",
+        "BatchNormalization of Keras, but not subclasses of these layers.",
     )
     selected = _select(found, where)
     replacements: dict[str, keras.layers.Layer] = {}
@@ -132,9 +133,9 @@ def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
     found = _convertible_layers(
         model,
         lambda layer: to_keras_layer(layer) is not None,
-        "to_keras replaces recurrent layers without a norm inside, and normalization layers whose "
-        "options Keras has too. It does not replace an RMSNormalization whose inputs may have a "
-        "mask: keras.layers.RMSNormalization drops the mask.",
+        "to_keras replaces recurrent layers without norms, and normalization layers with options "
+        "that Keras' layers have too. It does not replace an RMSNormalization whose inputs may "
+        "have a mask, because keras.layers.RMSNormalization drops the mask.",
     )
     created = {path: to_keras_layer(layer) for path, layer in found.items()}
     replacements = {path: layer for path, layer in created.items() if layer}
@@ -242,8 +243,8 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
         if not isinstance(config, dict) or TAG not in config:
             return part
         unseen.discard(config[TAG])
-        # `part` is a dict with the layer's config and, in a functional model, the layer's name and
-        # calls. Remove `build_config`: then the call of the new layer builds it and can warn.
+        # `part` has the entries of the old layer beside its config, such as its name. Remove the
+        # entry `build_config`, so that the first call builds the new layer and can warn.
         beside = {name: value for name, value in part.items() if name != "build_config"}
         return {**beside, **serialized[config[TAG]]}
 

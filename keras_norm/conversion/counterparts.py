@@ -21,7 +21,7 @@ from keras_norm.typing import Config, Shape
 RECURRENT = {layer.keras_class: cell for cell, layer in rnn.KERAS_CELLS.items()}
 # Norm of Keras -> norm of keras_norm.
 NORMS = {cls.KERAS_CLASS: cls for cls in layers.LAYERS if cls.KERAS_CLASS is not None}
-# Options without effect on a cell that is built and has no norm.
+# Options that have no effect on a built cell without norms.
 UNUSED = {"norm", "norm_form", "normalize_carry", "unit_update_bias"}
 CONVERTIBLE = (*RECURRENT, *RECURRENT.values(), *NORMS)
 
@@ -128,10 +128,10 @@ def _static_timesteps(layer: keras.layers.Layer) -> int:
     timesteps = shape[1] if len(shape) == 3 else None
     if timesteps is None:
         is_cell = type(layer) in RECURRENT.values()
-        reason = "a cell does not know the length of the inputs"
+        reason = "a cell does not know the number of timesteps of its inputs"
         raise ValueError(
-            "norm='batch' needs the number of timesteps with their own statistics, and "
-            f"{reason if is_cell else 'the length of the inputs is dynamic'}. Pass the longest "
-            "length, such as max_timesteps=100."
+            "norm='batch' needs the number of timesteps, because each timestep has its own "
+            f"statistics, but {reason if is_cell else 'the length of the inputs is dynamic'}. Pass "
+            "the length of the longest sequence, such as max_timesteps=100."
         )
     return timesteps

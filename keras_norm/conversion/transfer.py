@@ -52,7 +52,7 @@ def _copy_layer_weights(layer: keras.layers.Layer, replacement: keras.layers.Lay
 
 
 def _join_gru_biases(biases: Array, cell: keras.layers.Layer) -> Array:
-    """Join the two biases (2, 3H) of a Keras GRU to the one bias (3H,) of a GRU with norms.
+    """Compute the bias (3H,) of a GRU with norms from the two biases (2, 3H) of a Keras GRU.
 
     ::
 
@@ -71,7 +71,7 @@ def _join_gru_biases(biases: Array, cell: keras.layers.Layer) -> Array:
 
 
 def _replace_zero_bias(bias: Array, cell: NormCell) -> Array:
-    """Replace the bias of the candidate gate by its initial values if the bias is zero.
+    """If the bias of the candidate gate is zero, replace it by the cell's initial bias values.
 
     In Keras the bias of an untrained cell is zero.
 

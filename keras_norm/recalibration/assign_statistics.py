@@ -52,8 +52,8 @@ def assign_statistics(model: keras.Model, statistics: Statistics) -> None:
         if layer.mean.shape != shape:
             found = f"moving statistics of shape {shape}" if shape else "no such layer, or froze it"
             raise ValueError(
-                f"The statistics have layer {path!r} with shape {layer.mean.shape}. The model "
-                f"{model.name!r} has {found}. Give the statistics of this model."
+                f"The statistics have the layer {path!r} with means of shape {layer.mean.shape}, "
+                f"but the model {model.name!r} has {found}. Give the statistics of this model."
             )
     if statistics.weights != hash_weights(model, (norms[path] for path in statistics.layers)):
         raise ValueError(
@@ -78,8 +78,8 @@ def _require_in_range(path: str, variable: keras.Variable, value: Array) -> None
         stored = value.astype(to_numpy(variable).dtype)
     if (np.isfinite(value) & ~np.isfinite(stored)).any():
         raise ValueError(
-            f"The statistics of layer {path!r} are too large for {variable.dtype}, the dtype of "
-            f"{variable.name!r}. Scale the data. The model was not changed."
+            f"The new values of {variable.name!r} of layer {path!r} are too large for its dtype "
+            f"{variable.dtype}. Scale the data. The model was not changed."
         )
 
 
@@ -94,9 +94,9 @@ def _require_data(statistics: Statistics) -> None:
     for path, layer in statistics.layers.items():
         if layer.called and not layer.has_data().any():
             raise ValueError(
-                f"The data gave no statistics for layer {path!r}. The layer needs two unmasked "
-                "samples or timesteps. A layer with per-timestep statistics needs two sequences "
-                "that are unmasked at the same timestep. Give more data."
+                f"The data are too few for statistics of layer {path!r}. The layer needs two "
+                "unmasked samples or timesteps. A layer with statistics per timestep needs two "
+                "sequences that are unmasked at the same timestep. Give more data."
             )
 
 

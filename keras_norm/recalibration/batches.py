@@ -107,7 +107,7 @@ def batches_of(
                 f"Received a {type(batch).__name__} of length {len(batch)} in batch {number}."
             )
         x = keras.utils.unpack_x_y_sample_weight(batch)[0]
-        # Keras' BatchNormalization computes NaN from a batch without samples.
+        # Skip a batch without samples: Keras' BatchNormalization would return NaN.
         if _require_equal_rows(x, "x", f" in batch {number}") > 0:
             yield x
 
@@ -119,8 +119,8 @@ def map_arrays(function: Callable[[Any], Any], inputs: Nest) -> Nest:
 
 def _iterate_batches(data: Nest | Iterable[Nest]) -> Iterator[Nest]:
     if isinstance(data, keras.utils.PyDataset) and data.num_batches is not None:
-        # A PyDataset may return a batch for every index, also beyond the last batch. Then
-        # `iter(data)` would never end.
+        # `iter(data)` would never end if the PyDataset also returns a batch for an index after its
+        # last batch.
         return map(data.__getitem__, range(data.num_batches))
     with contextlib.suppress(TypeError):
         if not isinstance(data, str):
@@ -160,7 +160,7 @@ def _require_equal_rows(inputs: Nest, name: str, where: str = "") -> int:
     for path, shape in (shapes or {name: ()}).items():
         if not shape or 0 in shape[1:]:
             raise ValueError(
-                f"Every input must be an array with one row for each sample. Received{where}: "
+                f"Every input must be an array of shape (samples, ...). Received{where}: "
                 f"{path} of shape {shape}. Give NumPy arrays or tensors that are not empty."
             )
     rows = {path: shape[0] for path, shape in shapes.items()}

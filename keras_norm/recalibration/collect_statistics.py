@@ -1,4 +1,4 @@
-"""Collect the statistics of a model's batch normalizations on a part of the data."""
+"""Collect the statistics of a model's batch normalizations on data, or on one part of the data."""
 
 from collections.abc import Iterable
 
@@ -72,6 +72,6 @@ def collect_statistics(
     if layers is not None and not (paths and collector.layers.keys() >= set(paths)):
         raise ValueError(
             "layers must be a list of paths of batch normalizations that are not frozen. Received: "
-            f"layers={paths or layers!r}. The paths of the model are {list(collector.layers)}."
+            f"layers={paths or layers!r}. The model has these paths: {list(collector.layers)}."
         )
     return collector(data, steps, batch_size, paths)

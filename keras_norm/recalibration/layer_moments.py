@@ -44,8 +44,8 @@ class LayerMoments:
         return BatchStatistics(self.mean, self.variance, self.count)
 
     def merge(self, other: "LayerMoments") -> "LayerMoments":
-        """Merge the statistics of a layer on two parts of the data."""
-        # Hide NumPy's overflow warning: `is_finite` finds an overflow.
+        """Compute a layer's statistics on all data from its statistics on two parts of the data."""
+        # Hide NumPy's warning of an overflow: `is_finite` reports an overflow later.
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variance, count = self.moments.merge(other.moments)
         batches, called = self.batches + other.batches, self.called or other.called

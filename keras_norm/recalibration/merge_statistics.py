@@ -51,7 +51,7 @@ def merge_statistics(parts: Iterable[Statistics]) -> Statistics:
 
 
 def _merge(merged: Statistics, part: Statistics, number: int) -> Statistics:
-    """Merge the statistics of a part with those of the parts before it.
+    """Add the statistics of a part to the merged statistics of the parts before it.
 
     Raises:
         ValueError: the layers, their shapes or the weights differ.

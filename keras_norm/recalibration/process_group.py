@@ -101,14 +101,14 @@ def _gather_with_tensorflow(model: keras.Model, own: bytes) -> list[bytes]:
     if weights:
         strategy = getattr(weights[0].value, "distribute_strategy", None)
     else:
-        # `model` is not built, or is not a model. This process sends an error in a later exchange.
+        # This `model` is not built, or is no model. `recalibrate` reports this error later.
         strategy = getattr(model, "distribute_strategy", None)
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return [own]
 
     def gather(values: Tensor) -> Tensor:
-        # A worker (process) may have several replicas, one on each GPU. All replicas of a worker
-        # send the same array.
+        # A process with several GPUs has a replica on each GPU. Each replica sends the array of its
+        # process.
         return strategy.gather(strategy.run(tf.identity, (values,)), axis=0)
 
     compiled = tf.function(gather, autograph=False, reduce_retracing=True)

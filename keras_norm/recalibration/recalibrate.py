@@ -96,7 +96,7 @@ def recalibrate(
 
     @functools.cache
     def collector() -> StatisticsCollector:
-        """Clone the model at the first collection, which sends an error to all processes."""
+        """Clone the model late, in `collect_own`: an error there is sent to all processes."""
         return StatisticsCollector(model)
 
     def collect(paths: list[str] | None, given: Mapping[str, LayerMoments]) -> Statistics:
@@ -108,8 +108,8 @@ def recalibrate(
         return _collect_from_processes(model, collect_own)
 
     total = collect(None, {})
-    # Skip the first group of layers: the inputs of these layers depend on no other group, so
-    # `total` already has the final statistics of these layers.
+    # Skip the first group of layers. Its inputs depend on no other group, so `total` already has
+    # its final statistics.
     for paths in _groups(model, collector())[1:] if layer_by_layer else ():
         layers = {**total.layers, **collect(paths, total.layers).layers}
         total = Statistics(layers, total.batches, total.weights)
@@ -135,7 +135,7 @@ def _require_equal_passes(model: keras.Model, layer_by_layer: bool) -> None:
 
 
 def _groups(model: keras.Model, collector: StatisticsCollector) -> list[list[str]]:
-    """Return `StatisticsCollector.groups` of a process that has data.
+    """Return `StatisticsCollector.groups`, computed in a process that has data.
 
     A process without data has not run the model, so its groups are empty.
     """

@@ -85,8 +85,8 @@ class Statistics:
         found = arrays["format"].tolist() if "format" in arrays else None
         if found != FORMAT:
             raise ValueError(
-                f"{name} has statistics in format {found}. This version of keras_norm reads format "
-                f"{FORMAT}. Compute all statistics with one version of keras_norm."
+                f"{name} has the format version {found}, but this version of keras_norm reads "
+                f"version {FORMAT}. Compute all statistics with one version of keras_norm."
             )
         try:
             layers = {
@@ -118,7 +118,7 @@ def _find_problem(layer: LayerMoments) -> str:
     rows = mean.shape[:-1]
     shapes = [s.shape for s in (count, mean, variance, batches)]
     if not mean.ndim or shapes != [(*rows, 1), mean.shape, mean.shape, rows]:
-        return f"arrays of shapes {shapes}, which do not fit together"
+        return f"arrays whose shapes do not fit together: {shapes}"
     if not all(np.isfinite(s).all() for s in layer.moments):
         return "statistics that are NaN or infinite"
     if any((s < 0).any() for s in (count, variance, batches)):

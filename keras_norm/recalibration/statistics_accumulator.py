@@ -115,7 +115,7 @@ class StatisticsAccumulator:
 
 
 def _merge_steps(norm: StatisticsNormalization, batch: BatchStatistics) -> list[Tensor]:
-    """Return mean, variance and count for each row of a layer's moving statistics.
+    """Merge the statistics of timesteps that share one row of a layer's moving statistics.
 
     Row t belongs to timestep t. The last row also belongs to all later timesteps, so merge their
     statistics. Without per-timestep statistics, one row belongs to all timesteps.
@@ -155,7 +155,7 @@ def _moments_of_inputs(
 def _stored_statistics(
     norm: keras.layers.Layer, arguments: Mapping[str, Tensor]
 ) -> tuple[Tensor, ...]:
-    """Return mean, variance and count of a batch, for a custom layer with momentum=0.
+    """Return mean, variance and count of a batch that a custom layer with momentum=0 stored.
 
     With momentum=0, the moving statistics after a call are the mean and variance of the batch.
 

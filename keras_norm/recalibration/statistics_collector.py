@@ -28,8 +28,8 @@ from keras_norm.recalibration.statistics_accumulator import StatisticsAccumulato
 from keras_norm.recalibration.trainable_norms import stable_norms, trainable_norms
 from keras_norm.typing import Array, Nest, Tensor, Tensors
 
-# The clone's BatchNormalization layers get these options. With these options, a layer computes the
-# mean and the biased variance of one whole batch, on this process only.
+# Options of the BatchNormalization layers in the clone of the model. They make a layer compute the
+# mean and the biased variance of a whole batch, only from the data of this process.
 WHOLE_BATCH_OPTIONS = {
     "virtual_batch_size": None,
     "unbiased_variance": False,
@@ -128,7 +128,7 @@ class StatisticsCollector:
         return Statistics(total, used, hashed)
 
     def groups(self) -> list[list[str]]:
-        """List the paths of the layers that ran, in call order; the norms of an RNN are one group.
+        """List the paths of the layers that ran, in call order, with one list for each group.
 
         The norms of one recurrent layer are one group, because the inputs of each of them depend on
         the others through the states.
@@ -162,8 +162,8 @@ class StatisticsCollector:
         self._clone.set_weights(self.model.get_weights())
         for _, copy, _ in self.layers.values():
             for variable in copy.non_trainable_variables:
-                # The clone normalizes a batch with too few samples with moving statistics. So these
-                # statistics must be finite.
+                # Replace NaN: the clone normalizes a batch of too few samples with these moving
+                # statistics.
                 value = to_numpy(variable)
                 variable.assign(np.nan_to_num(value, nan=1.0, posinf=1.0, neginf=1.0))
         for path, statistics in given.items():

@@ -64,7 +64,7 @@ def test_the_epsilon_of_a_module_is_an_argument():
     np.testing.assert_array_equal(layer.beta, vectors["bias"])
     rms = built(keras_norm.RMSNormalization(), FEATURES)
     message = refusal(load_flax_weights, rms, {"scale": np.ones(3)}, epsilon=1e-3)
-    assert "RMSNorm has epsilon=0.001. Received RMS" in message
+    assert "RMSNorm has epsilon=0.001, but received RMS" in message
 
 
 def test_batch_norm_needs_both_collections():

@@ -14,9 +14,9 @@ CHANGES = {
     "torch": [
         ({"bias_hh_l0": None}, "Missing entries: bias_hh_l0. Pass weights and"),
         ({"weight_ih": ONES}, "Entries without a layer: weight_ih. Pass layers for"),
-        ({"weight_ih_l0": np.ones((5, 16))}, "transposed. Pass its transpose"),
+        ({"weight_ih_l0": np.ones((5, 16))}, "transposed. To load"),
         ({"weight_hr_l0": np.ones((2, 4))}, "'weight_hr_l0' is the projection of nn.LSTM"),
-        ({"bias_ih_l0": None, "bias_hh_l0": None}, "Create it with use_bias=False"),
+        ({"bias_ih_l0": None, "bias_hh_l0": None}, "with use_bias=False"),
     ],
     "haste": [
         ({"recurrent_bias": np.ones(12)}, "haste's LayerNormGRU has one norm of W x and one"),
@@ -36,15 +36,18 @@ CHANGES = {
         ({8: np.ones(5)}, "'weights[8]' must have the shape (4,). Received shape (5,)."),
         (
             {8: np.ones(5)},
-            "state_norm/beta' with the sizes that the layer has in TensorFlow Addons.",
+            "state_norm/beta' with as many units and inputs as in TensorFlow Addons.",
         ),
     ],
     "dreamer": [
         ({"layer_norm.bias": None}, "Missing entries: layer_norm.bias."),
         ({"other": ONES}, "Entries without a layer: other."),
-        ({"linear.weight": np.ones((9, 12))}, "transposed. Pass its transpose"),
+        ({"linear.weight": np.ones((9, 12))}, "transposed. To load"),
         ({"linear.weight": np.ones((9, 8))}, "'linear.weight' must have the shape (12, 9). Rece"),
-        ({"linear.bias": np.eye(12)[3]}, "'linear.bias' is a bias inside the norm, and the norm o"),
+        (
+            {"linear.bias": np.eye(12)[3]},
+            "adds the bias 'linear.bias' before its norm, but NormGRU",
+        ),
     ],
     "kiros": [
         ({"encoder_s3": None}, "Missing entries: encoder_s3"),

@@ -56,14 +56,14 @@ ERRORS = {
     ),
     "no get_config": (unserializable, {}, r"`get_config\(\)` (.*\Z|method, make sure)"),
     "no layer": (lambda: sequential(keras.layers.Dense(2)), {}, "has no layer to convert"),
-    "subclass": (lambda: sequential(MyLSTM(2)), {}, "MyLSTM.* and no subclass of these"),
+    "subclass": (lambda: sequential(MyLSTM(2)), {}, "MyLSTM.* but not subclasses of these"),
     "norm": (nested, {"norm": "group"}, "norm must be 'layer', 'rms', 'batch', None"),
     "where": (nested, {"where": "decoder"}, "where='decoder' selects no layer"),
     "length": (nested, {"norm": "batch"}, "inputs is dynamic.* such as max_timesteps=100"),
     "length, of a cell": (
         nested,
         {"norm": "batch", "where": "first"},
-        "a cell does not know the length.* such as max_timesteps=100",
+        "a cell does not know the number.* such as max_timesteps=100",
     ),
     "reset_after": (
         lambda: sequential(keras.layers.GRU(2, reset_after=False)),

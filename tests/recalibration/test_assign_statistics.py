@@ -51,11 +51,11 @@ def with_large_statistics():
         (lambda: (named(), collect_statistics(named(), X[:0])), ValueError, "no samples"),
         (lambda: (named(), collect_statistics(named(), X[:1])), ValueError, "two unmasked"),
         (lambda: (named(), Statistics({}, 1, "")), ValueError, "have no layers"),
-        (with_large_statistics, ValueError, "layer 'norm' are too large for float32"),
+        (with_large_statistics, ValueError, "layer 'norm' are too large for its dtype float32"),
         (
             lambda: (named(3), collect_statistics(named(), X)),
             ValueError,
-            r"have layer 'norm' with shape \(4,\).* has moving statistics of shape \(3,\)",
+            r"the layer 'norm' with means of shape \(4,\).* has moving statistics of shape \(3,\)",
         ),
         (changed(trainable=False), ValueError, "are frozen"),
         (with_other_weights, ValueError, "with other weights than those of model"),

@@ -128,7 +128,7 @@ UNUSABLE = {
     "empty dict": (
         {},
         ValueError,
-        r"array with one row for each sample\. Received: data of shape \(\)",
+        r"array of shape \(samples, \.\.\.\)\. Received: data of shape \(\)",
     ),
     "dict of lists": ({"x": X.tolist()}, ValueError, r"data\['x'\]\[0\]\[0\] of shape \(\)"),
     "no features": (X[:, :0], ValueError, r"Received: data of shape \(70, 0\)"),

@@ -108,9 +108,9 @@ def changed_file(statistics, path, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "has statistics in format 2. This version of keras_norm reads format 1"),
-        ({"format": None}, "has statistics in format None"),
-        ({"format": [1, 1]}, r"has statistics in format \[1, 1\]"),
+        ({"format": 2}, "format version 2, but this version of keras_norm reads version 1"),
+        ({"format": None}, "has the format version None"),
+        ({"format": [1, 1]}, r"has the format version \[1, 1\]"),
         ({"batches": -3}, "has a negative number of batches"),
         ({"mean_0": None}, "is not a file of statistics, or is damaged: 'mean_0"),
         ({"mean_0": np.full(4, np.nan)}, "layer 'norm' has statistics that are NaN or infinite"),
@@ -120,7 +120,7 @@ def changed_file(statistics, path, **changes):
             "layer 'norm' has arrays that are not float64 and int",
         ),
         ({"batches_0": np.array(-1)}, "layer 'norm' has a negative count"),
-        ({"mean_0": np.zeros(3)}, "layer 'norm' has arrays of shapes .* do not fit together"),
+        ({"mean_0": np.zeros(3)}, "layer 'norm' has arrays whose shapes do not fit together"),
         ({"count_0": np.array([-1.0])}, "layer 'norm' has a negative count or variance"),
         ({"mean_0": np.array([{}] * 4)}, "is damaged: Object arrays cannot be loaded"),
     ],
@@ -160,7 +160,7 @@ def test_a_damaged_file_is_refused_in_one_line(statistics, tmp_path, share):
 
 @pytest.mark.parametrize("layers", [["dense"], "norm", []])
 def test_layers_must_be_batch_normalizations_of_the_model(model, layers):
-    with pytest.raises(ValueError, match=r"Received: layers=.* of the model are \['norm'\]"):
+    with pytest.raises(ValueError, match=r"Received: layers=.* has these paths: \['norm'\]"):
         collect_statistics(model, X, layers=layers)
 
 
