@@ -41,7 +41,7 @@ class DeclaredArguments(keras.layers.Layer):
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
         """Raise TypeError for wrong constructor arguments, and name the class in the message."""
-        # Do not check the arguments of a user's `__init__`: it may accept further arguments.
+        # Check only an `__init__` of keras_norm: a user's `__init__` may accept other arguments.
         if has_package_init(cls):
             bind_arguments(cls, args, kwargs)
         layer: Self = super().__new__(cls, *args, **kwargs)

@@ -133,7 +133,7 @@ class BatchNormalization(StatisticsNormalization):
             raise ValueError(
                 "virtual_batch_size cannot be combined with renorm or synchronized. "
                 "virtual_batch_size computes statistics on parts of a batch. renorm also uses "
-                "earlier batches, and synchronized all replicas. Choose one option. Received: "
+                "earlier batches, and synchronized uses all replicas. Choose one option. Received: "
                 f"virtual_batch_size={virtual_batch_size}, renorm={renorm}, "
                 f"synchronized={synchronized}."
             )

@@ -187,9 +187,9 @@ class StatisticsNormalization(AffineNormalization):
         self.update_statistics(mean / n, variance / n, count)
 
     def sum_by_row(self, per_step: Tensor) -> Tensor:
-        """Sum `per_step` (time, features) over the timesteps of each row of the moving statistics.
+        """Sum `per_step` (time, features) over the timesteps that share the same moving statistics.
 
-        Row t belongs to timestep t; the last row also belongs to all later timesteps.
+        With `per_timestep`, row t belongs to timestep t, and the last row also to later timesteps.
         """
         last = self.moving_mean.shape[0] - 1 if self.per_timestep else 0
         time = ops.shape(per_step)[0]
@@ -228,7 +228,7 @@ class StatisticsNormalization(AffineNormalization):
         return ops.take(mean, row, axis=0), ops.take(variance, row, axis=0)
 
     def timestep_norm(self, training: bool) -> TimestepNorm:
-        """Return the norm of a single timestep as pure functions."""
+        """Return a `TimestepNorm`: pure functions that normalize a single timestep."""
         learning = bool(training and self.trainable)
         return TimestepNorm(
             self.epsilon, learning, learning and self.synchronized and is_part_of_batch()

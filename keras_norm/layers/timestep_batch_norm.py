@@ -88,8 +88,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         Cooijmans et al., "Recurrent Batch Normalization" (2016), arXiv 1603.09025, section 3.
     """
 
-    # A single-step model gets one timestep in each call, but not the index of the timestep. This
-    # layer needs the index to choose the statistics.
+    # An exported single-step model computes one timestep in each call, without its index. This
+    # layer needs the index to choose the statistics of the timestep.
     reads_single_timesteps: ClassVar = False
     per_timestep: ClassVar = True
 
@@ -116,15 +116,15 @@ class TimestepBatchNormalization(StatisticsNormalization):
             )
         if not (is_int(min_sequences) and min_sequences >= MIN_SEQUENCES):
             raise ValueError(
-                "min_sequences must be the number of sequences that is enough for the statistics "
-                f"of a timestep, an int of 2 or more. Received: min_sequences={min_sequences!r}."
+                "min_sequences must be an int of 2 or more: a timestep with this number of "
+                f"sequences uses its own statistics. Received: min_sequences={min_sequences!r}."
             )
         self.max_timesteps = int(max_timesteps)
         self.min_sequences = int(min_sequences)
         self.count_leading_padding = count_leading_padding
 
     def build(self, input_shape: Shape) -> None:
-        """Create gamma, beta and one row of moving statistics for each timestep."""
+        """Create gamma, beta, and a moving mean and variance for each timestep."""
         features = feature_sizes(-1, input_shape)
         self.add_affine_weights(features)
         self.add_statistics((self.max_timesteps, *features), counted=True)
@@ -140,7 +140,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         mask: Tensor | None = None,
         step: TensorLike | None = None,
     ) -> Tensor:
-        """Normalize whole sequences, or the single timestep `step`."""
+        """Normalize whole sequences, or one timestep with the index `step`."""
         require_floating(inputs, self)
         rank = 3 if step is None else 2
         if len(inputs.shape) != rank:
@@ -151,7 +151,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
             )
         if is_int(step) and step < 0:
             raise ValueError(
-                f"step must be the index of a timestep, from 0. Received: step={step}."
+                f"The argument step must be an index of a timestep, 0 or more. Received: {step}."
             )
         inputs, _ = with_features(inputs, -1, self.moving_mean.shape[-1:])
         if mask is not None:
@@ -166,7 +166,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
     def _normalize(
         self, inputs: Tensor, training: bool | None, mask: Tensor | None, step: TensorLike | None
     ) -> Tensor:
-        """Normalize sequences that begin at timestep 0, or the single timestep `step`."""
+        """Normalize sequences that begin at timestep 0, or one timestep with the index `step`."""
         rank = len(inputs.shape)
         if step is None:
             steps = ops.arange(ops.shape(inputs)[1])
@@ -195,8 +195,8 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # The sum of one row is the first row of `mean` and `variance`, or 0 for an empty batch
-            # without rows. An empty batch has a count of 0, so this 0 changes no statistics.
+            # `s[:1]` has one row, which equals its sum. For an empty batch `s[:1]` has no row, and
+            # its sum is 0. An empty batch has a count of 0, so the moving statistics ignore it.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in batch[:2])
             batch = BatchStatistics(mean, variance, ops.where(here, batch.count, 0.0))
             batch = self.merge_replicas(batch, per_timestep=False)
@@ -204,7 +204,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
         return ops.cast(y, self.compute_dtype)
 
     def _share_moments(self, m: Moments) -> Moments:
-        """Give timesteps without enough sequences the mean and variance of an earlier timestep."""
+        """Use an earlier timestep's mean and variance at timesteps with too few sequences."""
         enough = has_enough_sequences(ops.reshape(m.count, (-1, 1)), self.min_sequences)
         latest = latest_with_enough(enough)
         mean, variance = (ops.take(s, latest, axis=1) for s in (m.mean, m.variance))

@@ -31,16 +31,19 @@ def has_enough_sequences(count: Tensor, min_sequences: int) -> Tensor:
 
 
 def latest_with_enough(enough: Tensor) -> Tensor:
-    """Return for each timestep the last timestep up to it that has enough sequences, int (time,).
+    """Return for each timestep t the index of the last timestep <= t with enough sequences.
 
-    A timestep before all timesteps with enough sequences gets its own index.
+    If no timestep <= t has enough sequences, the index is t.
 
     Args:
         enough: result of `has_enough_sequences`.
+
+    Returns:
+        int (time,).
     """
     number = ops.cumsum(ops.cast(enough[:, 0], "int32"))
-    # `number[t]` is the count of timesteps 0...t with enough sequences. `number` first has the
-    # value `number[t]` at the last timestep with enough sequences: `searchsorted` finds it.
+    # `number[t]` counts the timesteps 0...t with enough sequences. The last of these timesteps is
+    # the first index i with number[i] == number[t]: `searchsorted` returns this index.
     latest = ops.searchsorted(number, number, side="left")
     own = ops.arange(ops.shape(number)[0], dtype=latest.dtype)
     return ops.where(number == 0, own, latest)

@@ -34,7 +34,7 @@ def split_batch(x: Tensor, mask: Tensor | None, virtual_batch_size: int) -> tupl
 
 
 def merge_batch(x: Tensor, batch: int | Tensor) -> Tensor:
-    """Merge ghost batches (ghosts, rows, ...) into one batch of `batch` rows."""
+    """Join ghost batches (ghosts, rows, ...) to one batch of `batch` rows, without padding."""
     shape = ops.shape(x)
     return ops.reshape(x, [shape[0] * shape[1], *shape[2:]])[:batch]
 

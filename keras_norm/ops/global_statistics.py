@@ -22,7 +22,7 @@ LOCAL_WARNING = (
     "such as BatchNormLSTM, or call keras_norm.recalibrate after the training."
 )
 
-TINY = 1e-30  # avoids a division by zero if two empty batches are merged
+TINY = 1e-30  # `TINY` avoids a division by zero if two empty batches are merged
 
 
 class BatchStatistics(NamedTuple):
@@ -36,11 +36,11 @@ class BatchStatistics(NamedTuple):
     count: Tensor
 
     def at_least(self, min_count: int) -> "BatchStatistics":
-        """Set `count` to 0 where it is below `min_count`: moving statistics ignore a count of 0."""
+        """Set counts below `min_count` to 0: moving statistics ignore a batch with a count of 0."""
         return self._replace(count=ops.where(self.count >= min_count, self.count, 0.0))
 
     def of_enough_sequences(self, min_sequences: int) -> "BatchStatistics":
-        """Set `count` to 0 if there are too few sequences: moving statistics ignore a 0."""
+        """Set the count of a timestep with few sequences to 0: moving statistics ignore it then."""
         enough = has_enough_sequences(self.count, min_sequences)
         return self._replace(count=ops.where(enough, self.count, 0.0))
 

@@ -35,8 +35,9 @@ def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
         )
     leading = list(range(len(mask.shape)))
     without_axis = [d for d in range(rank) if d != axis][: len(mask.shape)]
-    # The sizes of a mask are those of x without the feature axis, or the first sizes of x. If both
-    # fit, prefer equal static sizes to dynamic sizes, and dynamic sizes to a size of 1.
+    # A mask has the dimensions of x without the feature axis, or the first dimensions of x. Try
+    # both with equal sizes, then also with dynamic sizes, then also with sizes of 1, which
+    # broadcast.
     for fits in (operator.eq, _may_equal, _may_broadcast):
         for dims in (without_axis, leading):
             if all(fits(mask.shape[i], shape[d]) for i, d in enumerate(dims)):
@@ -45,7 +46,7 @@ def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
     raise ValueError(
         f"The mask does not fit the inputs. Received a mask of shape {tuple(mask.shape)} for "
         f"inputs of shape {shape}. Give a mask with the dimensions of the inputs without axis "
-        f"{axis}, or with their leading dimensions."
+        f"{axis}, or with the first dimensions of the inputs."
     )
 
 

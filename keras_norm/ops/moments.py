@@ -36,7 +36,7 @@ def statistics_dtype(dtype: DTypeLike) -> str:
 
 
 def identity(x: Tensor) -> Tensor:
-    """Return `x` unchanged. This is the sum over all replicas if there is only one replica."""
+    """Return `x` unchanged: with one replica, `x` is the sum over all replicas."""
     return x
 
 
@@ -138,8 +138,9 @@ def _moments(
 
     def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor | None]:
         valid_share = ops.where(valid, share, 0.0) if fallback else share
-        # The mean and variance in `fallback` may have a size above 1 along a reduced axis. The
-        # returned mean and variance then have this size too: sum their gradients over the axis.
+        # `fallback` has the mean and variance to use if there are too few values. It may have a
+        # size above 1 along a reduced axis. The returned mean and variance then have this size too,
+        # and their gradients are summed over the axis.
         d_mean, d_variance = (
             total(d, [a for a in axes if d.shape[a] != 1]) for d in (d_mean, d_variance)
         )

@@ -46,7 +46,7 @@ def count_replicas() -> int:
 
 
 def is_part_of_batch() -> bool:
-    """Return whether batch statistics are merged with statistics of other replicas or batches."""
+    """Return whether this batch's statistics are merged with those of other replicas or batches."""
     return _is_collected.get() or count_replicas() > 1
 
 

@@ -11,11 +11,10 @@ from keras_norm.typing import Tensor, Tensors
 
 
 def split_states(states: Tensors, resets: Tensor | None) -> tuple[Tensors, Tensors]:
-    """Split a list into the states at timestep 0 of a row and the states that a reset sets.
+    """Return the states at timestep 0, and the states after a reset ([] without resets).
 
     Args:
-        states: with resets, both in this order; without resets, the states before the first
-            timestep.
+        states: the states at timestep 0, followed by the states after a reset if there are resets.
         resets: bool tensor, or None.
     """
     n = len(states) if resets is None else len(states) // 2
@@ -23,7 +22,7 @@ def split_states(states: Tensors, resets: Tensor | None) -> tuple[Tensors, Tenso
 
 
 def reset_states(states: Tensors, resets: Tensor | None, after_reset: Tensors) -> Tensors:
-    """Set the states to `after_reset` in rows where a new sequence starts at this timestep.
+    """Replace the states by `after_reset` where a new sequence starts at this timestep.
 
     Args:
         states: the states after the previous timestep, each (..., batch, units).
@@ -36,7 +35,7 @@ def reset_states(states: Tensors, resets: Tensor | None, after_reset: Tensors) -
 
 
 def reverse_resets(resets: Tensor) -> Tensor:
-    """Compute `resets` for reversed rows, in which a sequence starts at its last timestep.
+    """Compute `resets` for inputs reversed in time: a sequence starts at its last timestep.
 
     ::
 
@@ -76,14 +75,14 @@ def count_timesteps(mask: Tensor | None, resets: Tensor) -> Tensor:
 
 
 def _latest(values: Tensor, flags: Tensor) -> Tensor:
-    """Return for each timestep t the last value up to t whose flag is True; 0 if there is none.
+    """Return for each timestep t the value at the last True flag up to t; without a flag, 0.
 
     Args:
         values: int32 (batch, time) or (time,), which do not decrease over time.
         flags: bool (batch, time).
     """
-    # Values with a False flag become a large number. After sorting, the value with the k-th True
-    # flag has the index k - 1, because the values do not decrease over time.
+    # Values with a False flag become a large number, which is sorted to the end. The other values
+    # stay in order, because they do not decrease over time: the k-th of them has the index k - 1.
     at_flags = ops.sort(ops.where(flags, values, ops.shape(flags)[1] + 1), axis=1)
     k = ops.cumsum(ops.cast(flags, "int32"), axis=1)
     return ops.where(k > 0, gather_timesteps(at_flags, ops.maximum(k - 1, 0)), 0)

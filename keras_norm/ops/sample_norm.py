@@ -10,7 +10,8 @@ from keras import ops
 from keras_norm.keras_internals import xla_compiles
 from keras_norm.typing import Tensor, Tensors
 
-# Numbers of columns to which `row_mean` may reshape a row of more than 64 elements.
+# `row_mean` reshapes a row of n > 64 elements to a matrix. The number of columns of the matrix is
+# the largest divisor of n in this range.
 COLUMNS = range(16, 65)
 
 
@@ -41,7 +42,7 @@ class SampleNorm:
     def statistics(
         self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
     ) -> Tensors:
-        """Compute the statistics of `a` over its last axis; `unmasked` and `moving` are unused."""
+        """Compute the statistics of `a` over its last axis, without `unmasked` and `moving`."""
         # Multiply instead of squaring: TFLite's SQUARE has no 16-bit kernel.
         if not self.center:
             return [self.inverse_deviation(row_mean(a * a), a.shape[-1])]
@@ -64,11 +65,11 @@ class SampleNorm:
         return 1.0 / (ops.where(v > 0, root, 0.0) + self.epsilon)
 
     def sensitivity(self, r: Tensor, n: int) -> Tensor | float:
-        """Compute s in the formula of da (see the class); it is 1 with the default arguments."""
+        """Compute the factor s of the backward pass in the class' docstring; s is 1 by default."""
         factor = n / (n - self.ddof)
         if not self.outside:
             return factor
-        share = 1.0 - self.epsilon * r  # equals sqrt(v) / (sqrt(v) + epsilon)
+        share = 1.0 - self.epsilon * r  # share = sqrt(v) / (sqrt(v) + epsilon)
         return ops.where(share > 0, factor / ops.where(share > 0, share, 1.0), 0.0)
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:

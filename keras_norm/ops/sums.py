@@ -40,12 +40,12 @@ def total(x: Tensor, axes: Sequence[int], weights: Tensor | None = None) -> Tens
 
 
 def broadcast_axes(x: Tensor, like: Tensor) -> list[int]:
-    """List the axes along which `like`, of equal rank, is broadcast to `x`."""
+    """List the axes with size 1 in `like` and another size in `x`; both have the same rank."""
     return [a for a, size in enumerate(like.shape) if size == 1 and x.shape[a] != 1]
 
 
 def _vary_along(weights: Tensor | None, axes: list[int], x: Tensor) -> bool:
-    """Return whether the weights have the sizes of x along `axes`, and size 1 along other axes."""
+    """Return whether `weights` is None, or has x's sizes along `axes` and size 1 along others."""
     return weights is None or all(
         size == (x.shape[a] if a in axes else 1) for a, size in enumerate(weights.shape)
     )

@@ -44,9 +44,9 @@ def normalize_batch(
 
     s = total(x, axes) / tf.maximum(n, 1.0)
     if fallback is not None:
-        # A batch of one value has no variance: normalize the value with the mean and the variance
-        # in `fallback`. The kernel returns beta for such a batch, so add the normalized value to
-        # beta.
+        # A batch of one value has a variance of 0: normalize the value with `fallback`, another
+        # mean and variance. The kernel returns beta for such a batch, so add the normalized value
+        # to beta.
         mean, variance = fallback
         offset = (s - mean) * tf.math.rsqrt(variance + epsilon) * (1.0 if gamma is None else gamma)
         offset = tf.where(n >= min_count, 0.0, offset)
@@ -97,9 +97,9 @@ def _fused_batch_norm(
         values = tf.cast(default if weight is None else weight, x.dtype)
         return tf.reshape(values + tf.zeros(last), (channels,))
 
-    # The kernel takes images (batch, height, width, channels). If each feature is a channel, images
-    # of one pixel are fastest. If each pair (timestep, feature) is a channel, one image of many
-    # pixels is fastest.
+    # The kernel takes images (batch, height, width, channels). With a channel for each feature,
+    # images of one pixel are fastest. With a channel for each pair (timestep, feature), a single
+    # image of many pixels is fastest.
     images = (positions, 1, 1, channels) if feature_axes == 1 else (1, 1, positions, channels)
     y, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
         x=tf.reshape(x, images),

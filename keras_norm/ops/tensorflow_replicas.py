@@ -19,7 +19,7 @@ def is_in_loop() -> bool:
 
 def sum_over_replicas(x: Tensor) -> Tensor:
     """Sum `x` over all replicas."""
-    # Without `identity`, a constant has no device, and `all_reduce` raises an error.
+    # `all_reduce` needs a tensor with a device: a constant has none, but `tf.identity(x)` has.
     context = tf.distribute.get_replica_context()
     return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(x))
 

@@ -145,7 +145,7 @@ def run_step(step: ScanStep, carry: Tensors, xs: Tensors) -> tuple[Tensors, Tens
 
 
 def zero_rows(rows: Tensor, y: Tensor) -> Tensor:
-    """Create a tensor of zeros with the shape (rows, *y.shape) and the dtype of `y`.
+    """Create a tensor of zeros with the shape (`rows`, *y.shape) and the dtype of `y`.
 
     The static dimensions of `y` are static in the result too.
     """

@@ -70,7 +70,8 @@ class TimestepNorm:
         (squares,) = self._add_replicas(ops.sum(centered * centered, axis=-2, keepdims=True))
         v = share * squares
         enough = given[0] if given else n >= MIN_SEQUENCES
-        # Replace v before rsqrt, whose derivative at 0 is infinite without epsilon.
+        # With too few sequences the variance v may be 0. If epsilon is 0 too, the derivative of
+        # `rsqrt` would be infinite. So replace v by 1.
         positive = v if self.epsilon else ops.where(enough, v, 1.0)
         mean = ops.where(enough, batch_mean, mean)
         r = ops.where(enough, ops.rsqrt(positive + self.epsilon), r)
@@ -90,7 +91,7 @@ class TimestepNorm:
         return [mean, v]
 
     def update_latest(self, latest: Tensors, statistics: Tensors) -> Tensors:
-        """Update `latest`, the statistics of the last timestep that had enough sequences."""
+        """Return statistics of the last timestep with enough sequences, this timestep included."""
         mean, r, _, _, share = statistics
         return [mean, r, ops.maximum(latest[2], share)]
 
@@ -120,31 +121,31 @@ class TimestepNorm:
     def sums_before(
         self, statistics: Tensors, d_gamma: Tensor, d_beta: Tensor, later: Tensors
     ) -> Tensors:
-        """Return sums of dy and a' * dy that an earlier timestep adds to its own sums.
+        """Return the sums of dy and of a' * dy for the earlier timestep that computed mean and r.
 
-        This timestep uses the statistics of the earlier timestep. The sums are 0 if this timestep
-        computed its statistics itself.
+        The backward pass of the earlier timestep adds these sums to its own. The sums are 0 if this
+        timestep computed mean and r itself.
         """
         sums = d_beta + later[0], d_gamma + later[1]
         return [ops.where(statistics[-1] > 0, 0.0, s) for s in sums]
 
     def _add_replicas(self, *sums: Tensor) -> Tensors:
-        """Add up sums over the replicas if `synchronized` is True, else return them unchanged."""
+        """With `synchronized`, add up each tensor over the replicas; else return the tensors."""
         return sum_over_replicas(*sums) if self.synchronized else list(sums)
 
 
 def first_latest(width: int, dtype: str) -> Tensors:
-    """Return zeros in place of the statistics of an earlier timestep: timestep 0 has none."""
+    """Return zeros for timestep 0, which has no statistics of an earlier timestep."""
     return [ops.zeros((1, n), dtype) for n in (width, width, 1)]
 
 
 def with_latest(moving: Tensors, latest: Tensors) -> Tensors:
-    """Return the statistics in `latest`, or `moving` if no earlier timestep had enough sequences.
+    """Return the statistics of the last timestep with enough sequences, or moving statistics.
 
     Args:
         moving: two moving statistics, and whether this timestep has enough sequences.
-        latest: the two statistics of the last timestep that had enough, and above 0 if there is
-            one.
+        latest: two statistics of the last timestep with enough sequences, and a number: above 0 if
+            there is such a timestep.
     """
     *statistics, found = latest
     both = zip(statistics, moving[:2], strict=True)
