@@ -13,8 +13,8 @@ from keras_norm.rnn.presets import create_presets
 from keras_norm.rnn.simple_rnn import NormSimpleRNN as NormSimpleRNN
 
 LAYERS: list[typing.Any] = [value for value in list(vars().values()) if isinstance(value, type)]
-# A dict from Keras cell classes to layers of keras_norm, such as keras.layers.LSTMCell: NormLSTM.
-# The layer replaces a Keras layer that has the Keras cell.
+# A dict such as {keras.layers.LSTMCell: NormLSTM}: for each Keras cell class, the layer of
+# keras_norm that replaces a Keras layer with this cell.
 KERAS_CELLS = {
     getattr(keras.layers, f"{layer.keras_class.__name__}Cell"): layer
     for layer in LAYERS

@@ -13,14 +13,14 @@ MASK_SHAPE = (
     "Received a mask of shape {flags} for sequences of shape {sequences}."
 )
 RESETS_SHAPE = (
-    "resets must have shape (batch, time), or (1, time) for all rows, with True at the first "
-    "timestep of each sequence in a row. Received resets of shape {flags} for sequences of shape "
+    "resets must have shape (batch, time), or (1, time) for the whole batch, with True at the "
+    "first timestep of each sequence. Received resets of shape {flags} for inputs of shape "
     "{sequences}."
 )
 
 
 class MaskWithResets(NamedTuple):
-    """The call arguments `mask` and `resets` in one tuple: Keras passes it on as the mask.
+    """A tuple of the call arguments `mask` and `resets`; Keras passes this tuple as `mask`.
 
     Args:
         mask: the mask, or None.

@@ -111,12 +111,12 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             warn_of_small_projection(self.slots, self.slot_layers())
 
     def build_from_config(self, config: Config) -> None:
-        """Build the cell of a loaded or copied model; do not warn of few input features again."""
+        """Build the cell of a loaded or copied model, without the warnings for a new cell."""
         self.is_restored = True
         super().build_from_config(config)
 
     def slot_layers(self) -> dict[str, keras.layers.Layer]:
-        """Return a dict from each slot with a norm, such as "kernel_norm", to its norm layer."""
+        """Return a dict from names of norms, such as "kernel_norm", to the norm layers."""
         return {slot: getattr(self, slot) for slot in self.slots.templates}
 
     def step_weights(self) -> Weights:
@@ -128,15 +128,15 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
         return {}
 
     def read_by_step(self, weights: Weights) -> CellWeights:
-        """Return the dict that `forward_step` reads: `weights.cell` and the options of the cell."""
+        """Return the argument `weights` of `forward_step`: `weights.cell` and the options."""
         return {**weights.cell, **self.step_options()}
 
     def project_inputs(
         self, weights: Weights, inputs: Tensor, dropout: list[Tensor], norm: ApplyNorm
     ) -> Tensor:
-        """Compute the part of a step that depends only on the inputs: W x, its norm and the bias.
+        """Compute W x, normalize it, and add the bias: this needs no states of the cell.
 
-        In a joint form it is W x.
+        A cell with a joint form only computes W x here.
 
         Args:
             weights: weights of `step_weights`, possibly centered or cast.
@@ -175,7 +175,7 @@ class NormCell(NormForm, RandomMasks, InitialStates, FileWeights, KernelWeights,
             of_x, of_h = self.kernel_slots()
             xs, widths = split_columns(x, [*of_x.values()]), [*of_h.values()]
             bias, has_norm = weights.recurrent_bias, of_h.keys() & self.slots.templates
-            # Without norms, add the bias before the split into groups: one addition is enough.
+            # Without norms, add the bias to all columns of h U at once, before they are split.
             u = u if bias is None or has_norm else u + bias
             us = [norm(*group) for group in zip(of_h, split_columns(u, widths), strict=True)]
             if bias is not None and has_norm:

@@ -25,8 +25,8 @@ from keras_norm.typing import Tensor, Tensors
 # Keras backends with a custom gradient of a recurrence.
 BACKENDS = ("jax", "tensorflow", "torch")
 
-# A subclass of a cell that overrides one of these methods computes another step. It has a custom
-# gradient only if it overrides `backward_step` too.
+# Methods that compute a timestep of a cell. If a subclass overrides one of these methods, the
+# inherited `backward_step` is wrong. The custom gradient then needs the subclass' `backward_step`.
 STEP_METHODS = (
     "forward_step",
     "step",
@@ -65,15 +65,15 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
         for slot, width in slots.items():
             norm = norms.get(slot)
             if center_kernel and isinstance(norm, SampleNorm):
-                # The rows of the kernel W have zero mean, so the rows of x W have zero mean too:
-                # the norm subtracts no mean.
+                # `fold_weights` subtracts the mean of each row from the kernel W. So each row of
+                # x W has zero mean too, and the norm subtracts no mean.
                 norm = dataclasses.replace(norm, center=False)
             described.append(Slot(slot, width, norm))
         return tuple(described)
 
-    # If all gates share a dropout mask, row means are subtracted from the kernel, and the norm
-    # subtracts no mean. With one mask for each gate, the rows of x W would still have a mean: the
-    # norm subtracts it.
+    # If all gates share a dropout mask, `fold_weights` subtracts the mean of each row from the
+    # kernel, and the norm subtracts no mean. With one dropout mask for each gate, each row of x W
+    # would still have a mean, so the norm subtracts the mean.
     kernel, recurrent = (
         describe(slots, _centers_kernel(n)) for slots, n in zip(of_kernels, masks, strict=True)
     )
@@ -83,8 +83,8 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
     options = _hashable_options(cell)
     zoneout: tuple[float, ...] = cell.zoneout_rates()
     if training:
-        # Training draws the masks of zoneout outside the program, with the rates. The program needs
-        # only True for a rate above 0, so one compiled program serves all such rates.
+        # In training, the masks of zoneout are drawn outside the compiled program. The program
+        # reads only whether a zoneout rate is above 0, so all rates above 0 share one program.
         zoneout = tuple(rate > 0 for rate in zoneout)
     return Recurrence(type(cell), *slots, cell.groups(), zoneout, options, *masks)
 
@@ -143,7 +143,7 @@ def run(
 
 
 def _group_gates(gates: tuple[Slot, ...], cell: NormCell) -> tuple[Slot, ...]:
-    """Combine the norms of x W + h U of all gates to one norm if they are equal.
+    """If all gates have equal norms of x W + h U, combine these norms to one `GroupedNorm`.
 
     On PyTorch the gates keep their norms, because LayerNorm is one operation there.
     """
@@ -160,7 +160,7 @@ def load_adapter() -> ModuleType:
 
 
 def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
-    """Collect the weights of a recurrence; subtract row means from kernels, add betas to biases."""
+    """Collect the weights of a recurrence; `fold_weights` changes the kernels and the biases."""
     layers, of_kernels = cell.slot_layers(), cell.kernel_slots()
 
     def weights_named(name: str, slots: Iterable[str]) -> dict[str, Tensor]:
@@ -190,7 +190,7 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
 
 
 def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
-    """Return the argument of `_centers_kernel` for W and for U: a number of dropout masks.
+    """Return for the kernels W and U the number of dropout masks, for `_centers_kernel`.
 
     A joint form has norms of x W + h U, so both kernels get the larger number.
     """
@@ -198,9 +198,10 @@ def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
 
 
 def _centers_kernel(masks: int) -> bool:
-    """Return whether to subtract row means from a kernel whose inputs have `masks` dropout masks.
+    """Return whether to subtract from each row of a kernel the mean of the row.
 
-    Return False on PyTorch: LayerNorm is one operation there, which subtracts the mean itself.
+    Return False if the inputs of the kernel have several dropout masks. Return False on PyTorch:
+    LayerNorm is one operation there, which subtracts the mean itself.
     """
     return masks < 2 and keras.backend.backend() != "torch"
 
@@ -214,13 +215,13 @@ def _is_supported(norm: Norm | None) -> bool:
     """
     if isinstance(norm, SampleNorm):
         return type(norm) is SampleNorm and norm.epsilon > 0
-    # The batch is padded, and may be split in two, so statistics of the batch would be wrong.
-    # `TimestepNorm` is supported: it masks the padding, and its batch is not split.
+    # On TensorFlow the batch may be padded or split in two: a norm with batch statistics would be
+    # wrong. `TimestepNorm` is supported: it masks the padding, and its batch is not split.
     return norm is not None and (isinstance(norm, TimestepNorm) or not norm.per_batch)
 
 
 def _gradient_fits_step(cls: type) -> bool:
-    """Return whether a cell class that overrides a method of a step has its own `backward_step`."""
+    """Return False if a class overrides one of `STEP_METHODS` without a new `backward_step`."""
 
     def owner(method: str) -> type:
         return next((c for c in cls.__mro__ if method in vars(c)), object)

@@ -8,8 +8,8 @@ import inspect
 import re
 from typing import NamedTuple, TypeVar
 
-# Sections of the docstring of every recurrent layer. {states} stands for the names of the states of
-# the cell, and {example} for code that creates a layer.
+# Sections of the docstring of every recurrent layer. `{states}` is replaced by the names of the
+# cell's states, and `{example}` by code that creates a layer.
 LAYER_SECTIONS = {
     "Call arguments": """\
     sequences: (batch, time, features).

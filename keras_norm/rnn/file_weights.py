@@ -17,7 +17,7 @@ class FileWeights(keras.Layer):
     """
 
     def slot_layers(self) -> dict[str, keras.layers.Layer]:
-        """Return a dict from each slot with a norm, such as "kernel_norm", to its norm layer."""
+        """Return a dict from names of norms, such as "kernel_norm", to the norm layers."""
         raise NotImplementedError
 
     def load_own_variables(self, store: Mapping[str, Any]) -> None:

@@ -68,7 +68,7 @@ class LayerCall:
 
 
 class LoopNorms(NamedTuple):
-    """The norms of a loop, with their weights and their moving statistics, by slot.
+    """The norms of a loop, with their weights and moving statistics, by names like "kernel_norm".
 
     Args:
         norms: a `Norm` or a `LayerCall` of each slot.
@@ -211,8 +211,8 @@ def _convert(layer: keras.Layer, slot: str, training: bool) -> Any:
     """Convert a norm layer of a cell to operations of the loop, or to a call of the layer."""
     if isinstance(layer, StatisticsNormalization):
         of_step = layer.timestep_norm(training)
-        # BatchNormalization of W x computes one mean over all timesteps, so call the layer once for
-        # all of them.
+        # In training, BatchNormalization of W x computes one mean over all timesteps. So the loop
+        # does not apply this norm at each timestep: call its layer once for all timesteps.
         one_mean = of_step.learning and slot in KERNEL_SLOTS and not layer.per_timestep
         return LayerCall(layer, training) if one_mean else of_step
     norm = step_norm(layer, training)

@@ -60,7 +60,7 @@ class NormForm:
         return {slot: n * units for slot, n in self.slot_sizes(norm_form).items()}
 
     def has_keras_gates(self) -> bool:
-        """Return whether the gates equal those of the Keras cell, because there is no norm."""
+        """Return whether the gates equal those of the Keras cell: True without norms."""
         return not self.slots.templates
 
     def joint_slots(self) -> dict[str, int]:
@@ -110,12 +110,12 @@ class NormForm:
             )
 
     def groups(self) -> tuple[int, ...]:
-        """Return the widths of the tensors `u` of `forward_step`, groups of columns of h U."""
+        """Return the widths of the tensors in the list `u` of `forward_step`: columns of h U."""
         sizes = [n * self.units for slot, n in self.SLOTS.items() if slot in RECURRENT_SLOTS]
         return tuple(sizes) or (self.recurrent_kernel.shape[1],)
 
     def added_slots(self) -> tuple[str, ...]:
-        """Return the slots whose beta may be added to the cell's bias, such as "kernel_norm".
+        """Return names of norms, such as "kernel_norm", whose beta can be added to the bias.
 
         They are `ADDED_SLOTS` of the class with `forward_step`, and all slots of a joint form.
         """
@@ -124,7 +124,9 @@ class NormForm:
         return (*added, *self.joint_slots())
 
     def by_gate(self, norm: ApplyNorm) -> ApplyNorm:
-        """Return a function like `norm`; for `JOINT_SLOT` it normalizes the columns gate by gate.
+        """Return a function like `norm` that also accepts `JOINT_SLOT` if each gate has a norm.
+
+        For `JOINT_SLOT` the function normalizes the columns of each gate with the gate's norm.
 
         Args:
             norm: function (slot, tensor) -> tensor for the slots of the cell.

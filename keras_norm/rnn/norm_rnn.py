@@ -35,8 +35,8 @@ UNSUPPORTED = (
     "compiled=True does not support {layer_class} '{layer_name}'. Leave compiled at 'auto'. "
     "compiled=True needs the activations tanh and sigmoid. A norm must be a LayerNormalization or "
     "RMSNormalization with an epsilon above 0, a TimestepBatchNormalization, or a layer with a "
-    "method step_norm. A cell of your own needs a backward_step. The options unroll, "
-    "normalize_carry, reset_after=False and the checks of tf.debugging are not possible."
+    "method step_norm. A cell of your own needs a backward_step. Do not set "
+    "unroll=True, normalize_carry=True or reset_after=False. Turn off the checks of tf.debugging."
 )
 
 
@@ -131,7 +131,7 @@ class NormRNN(keras.layers.RNN):
     def rematerialized_call(
         self, layer_call: Callable[..., object], *args: object, **kwargs: object
     ) -> Callable[..., object]:
-        """Return the call for keras.RematScope; with moving statistics, the call runs only once."""
+        """Return the call under keras.RematScope; a layer with batch norms runs only once there."""
         call = super().rematerialized_call(layer_call, *args, **kwargs)
         norms = self.cell.slot_layers().values()
         has_statistics = any(isinstance(norm, StatisticsNormalization) for norm in norms)
@@ -153,8 +153,8 @@ class NormRNN(keras.layers.RNN):
         if resets is not None:
             mask = join_resets(sequences, mask, resets)
         if isinstance(mask, MaskWithResets) and self.stateful and initial_state is None:
-            # The stored states are for the first sequence of each row. Later sequences of the row
-            # start with the initial states.
+            # Only the first sequence of each row of the batch continues from the stored states.
+            # Later sequences of the row start with the initial states.
             mask = mask._replace(states=self.get_initial_state(ops.shape(sequences)[0]))
         return super().call(sequences, initial_state, mask, training)
 
@@ -196,8 +196,8 @@ class NormRNN(keras.layers.RNN):
         last = states[0]
         if mask is not None:
             # A masked timestep repeats the previous output. Before the first unmasked timestep
-            # there is no previous output, so the output is zeros, while h is the initial state.
-            # `has_output` is an integer tensor, because TFLite cannot slice a bool tensor.
+            # there is no previous output. There the loop returns the initial state h: replace it by
+            # zeros. `has_output` has integers, because TFLite cannot slice a bool tensor.
             has_output = ops.cast(mask, "int32")
             if not self.zero_output_for_mask and resets is None:
                 has_output = ops.cumsum(has_output, axis=1)

@@ -61,7 +61,7 @@ class SequenceInputs(NamedTuple):
     def moving_statistics(
         self, layer: StatisticsNormalization, norm: TimestepNorm, count: Tensor | None
     ) -> Tensors:
-        """Return the argument `moving` of a `TimestepNorm` for all timesteps.
+        """Return the moving statistics at all timesteps: the argument `moving` of `TimestepNorm`.
 
         Args:
             layer: a batch norm.

@@ -52,28 +52,29 @@ def require_synchronizable(layer: keras.layers.RNN, time: int) -> None:
 
 
 def require_no_timestep_statistics(layer: keras.layers.RNN) -> None:
-    """Raise ValueError if a norm has batch statistics per timestep, in a call with resets.
+    """Raise ValueError for a norm with batch statistics per timestep: it does not support resets.
 
     Args:
         layer: a recurrent layer in training.
 
     Raises:
-        ValueError: a norm does. Its batch would have sequences at different timesteps.
+        ValueError: a norm has such statistics. With resets, the sequences of a batch are at
+            different timesteps.
     """
     for slot, norm in layer.cell.slot_layers().items():
         if norm in _statistics_norms(layer.cell):
             if slot in KERNEL_SLOTS and not norm.per_timestep:
-                continue  # this norm has one mean over all timesteps
+                continue  # This norm has one mean over all timesteps, so it supports resets.
             raise ValueError(
-                f"{type(layer).__name__} '{layer.name}' does not support resets in training, "
-                f"because {type(norm).__name__} in {slot} has the statistics of a batch at each "
-                "timestep, and resets put the sequences of a batch at different timesteps. Pass "
-                "each sequence as a row of its own, with a mask, or use another norm."
+                f"{type(layer).__name__} '{layer.name}' does not support resets in training "
+                f"with {type(norm).__name__} in {slot}. This norm computes batch statistics at "
+                "each timestep, but resets put the sequences of a batch at different timesteps. "
+                "Pass a batch with one sequence per row and a mask, or use another norm."
             )
 
 
 def statistics_of_cell(cell: keras.layers.Layer, training: bool) -> AbstractContextManager[None]:
-    """Return a context in which a cell in keras.layers.RNN computes statistics per replica.
+    """Return a context manager: in it, a cell in keras.layers.RNN has statistics per replica.
 
     Raises:
         ValueError: a norm of the cell has `synchronized=True`, and there are several replicas.

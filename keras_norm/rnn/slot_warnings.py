@@ -18,7 +18,7 @@ FEW_FEATURES = (
     "NormGRU or NormSimpleRNN. With norm_form='joint' a norm of W x + U h keeps the scale."
 )
 SMALL_PROJECTION = (
-    "A LayerNorm of 1 unit returns 0 for all inputs, and of 2 units it returns 1 and -1. Received "
+    "A LayerNorm of 1 unit returns only 0, and a LayerNorm of 2 units only 1 and -1. Received "
     "projection_units={width}, and {norm} in {slot}. Use more units, or leave that norm out: pass "
     "norm={others} to NormLSTM."
 )

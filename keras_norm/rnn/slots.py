@@ -85,7 +85,7 @@ class Slots:
         )
 
     def needs_alignment(self, training: bool) -> bool:
-        """Return whether each sequence must enter the loop with its first unmasked timestep first.
+        """Return whether leading padding must be moved to the end before the loop over time.
 
         Statistics per timestep need it, unless they count leading padding. In training all batch
         statistics inside the loop need it, because each iteration has its own.
@@ -150,7 +150,7 @@ class Slots:
         return True
 
     def scale_remover(self) -> tuple[str, type[keras.layers.Layer]] | None:
-        """Return the slot and the class of a per-sample norm of W x, which removes the scale of x.
+        """Return name and class of a per-sample norm of W x, which removes the scale of x, or None.
 
         In the joint form the norms are of W x + U h, so the scale of x relative to h stays.
         """

@@ -38,7 +38,7 @@ def backward(
         d_outputs: a list of the gradient of the first state at every timestep; or empty.
         d_states: gradients of the last states.
     """
-    # Check the gradients of one timestep only: PyTorch calls `body` at every timestep.
+    # Check the gradients of one timestep only: PyTorch calls the function `body` at every timestep.
     unchecked = [True]
 
     def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:
@@ -159,7 +159,7 @@ def backward(
 def _through_joint_norms(
     recurrence: Recurrence, norms: StepNorms, rows: Tree, dys: list[Tensor]
 ) -> list[Tensor]:
-    """Return a list with one tensor: the gradient of x W + h U, the input of the norms."""
+    """Return the gradient of x W + h U, the input of the norms, as a list of one tensor."""
     dy = side_by_side(dys)
     if not rows["product"]:
         return [dy]
@@ -172,9 +172,9 @@ def _through_joint_norms(
 def _through_norms(
     product: Product, norms: StepNorms, products: list[Tensor], dys: list[Tensor]
 ) -> list[Tensor]:
-    """Return the gradient da of each group of columns of the product a = x W.
+    """Return the gradient da of a = x W, split into the columns of each norm.
 
-    For a group that uses a Gram matrix, return dy, the gradient of the normalized group.
+    For a norm that uses a Gram matrix (see `Product`), return dy, the gradient of its output.
     """
     if not products:
         return dys

@@ -35,12 +35,15 @@ def clip_gradient(c: Tensor, dc: Tensor, options: CellWeights) -> Tensor:
 
 
 def read_old_state(z: Tensor, c: Tensor, weights: CellWeights) -> tuple[Tensors, Tensor]:
-    """Add peepholes of c to i and f: return [z_i + p_i * c, z_f + p_f * c, z_g], and z_o.
+    """Add the peepholes of the cell state c to the pre-activations of the gates i and f.
 
     Args:
         z: pre-activations of i, f, g and o, (batch, 4 * units).
         c: the cell state before the step, (batch, units).
         weights: the weights of the cell.
+
+    Returns:
+        The list [z_i + p_i * c, z_f + p_f * c, z_g], and the unchanged z_o.
     """
     z_i, z_f, z_g, z_o = split_columns(z, [c.shape[-1]] * 4)
     return [z_i + weights[INPUT] * c, z_f + weights[FORGET] * c, z_g], z_o
@@ -58,12 +61,15 @@ def peephole_gradients(
 
 
 def project_output(m: Tensor, weights: CellWeights, norm: ApplyNorm) -> tuple[Tensor, Tensors]:
-    """Project the output m: return h = norm(m P) and [m P]; without a projection, m and [].
+    """Project the output m of the cell to h = norm(m P).
 
     Args:
         m: the output of the cell without a projection (batch, units).
         weights: weights of the cell.
         norm: norms of the step.
+
+    Returns:
+        h and the list [m P]; without a projection, m and an empty list.
     """
     if PROJECTION_KERNEL not in weights:
         return m, []
@@ -74,7 +80,7 @@ def project_output(m: Tensor, weights: CellWeights, norm: ApplyNorm) -> tuple[Te
 def projection_gradient(
     m: Tensor, residuals: Tensors, dh: Tensor, weights: CellWeights, norm: StepNorms
 ) -> tuple[Tensor, WeightGradients]:
-    """Return the gradient of m, and the gradient of P as the pair (m, gradient of m P).
+    """Return the gradient of m, and for the gradient of P the pair (m, gradient of m P).
 
     Arguments as for `project_output`, with the list that it returned, and the gradient of h.
     """

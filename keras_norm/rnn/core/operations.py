@@ -108,14 +108,16 @@ def fold_weights(
     betas: Mapping[str, Tensor],
     added: Collection[str],
 ) -> Weights:
-    """Subtract row means from kernels, and add betas to biases, before the loop over time.
+    """Subtract from each kernel row its mean, and add the weight beta of each norm to a bias.
+
+    The loop over time then needs fewer operations at each timestep.
 
     Args:
         weights: weights of a cell.
-        kernel_slots: the slots of x W and of h U with their widths.
-        centered: slots whose columns of a kernel get rows of zero mean.
-        betas: betas by slot.
-        added: slots whose beta is added to the bias of x W, and not to the bias of h U.
+        kernel_slots: names of the norms of x W, and of those of h U, with their widths.
+        centered: names of the norms: each row of their kernel columns loses its mean.
+        betas: the weight beta of each norm, by name.
+        added: names of norms whose beta is added to the bias of x W, and not to the bias of h U.
     """
     kernels = [weights.kernel, weights.recurrent_kernel]
     biases = [weights.bias, weights.recurrent_bias]
@@ -126,8 +128,8 @@ def fold_weights(
                 blocks[k] = blocks[k] - ops.mean(blocks[k], axis=1, keepdims=True)
         if any(slot in centered for slot in slots):
             kernels[side] = ops.concatenate(blocks, axis=1)
-        # A norm of the sum x W + h U is in `kernel_slots` of W and of U. Add its beta once, to the
-        # bias of x W.
+        # In a joint form, both dicts of `kernel_slots` have the same norms: those of x W + h U. Add
+        # the beta of such a norm only once, to the bias of x W.
         own = [slot for slot in slots if side == 0 or slot not in kernel_slots[0]]
         for slot in [slot for slot in own if slot in betas]:
             target = 0 if slot in added else side
@@ -136,8 +138,9 @@ def fold_weights(
                 for other, width in slots.items()
             ]
             beta, bias = ops.concatenate(of_slots), biases[target]
-            # Without the factor 1.0, bias and beta have the same gradient tensor. TensorFlow's tape
-            # returns such a tensor with one reference too many: the graph would never be freed.
+            # Without the factor 1.0, bias and beta would share one gradient tensor. TensorFlow's
+            # tape counts one reference too many to a shared tensor, so Python would never free the
+            # graph.
             biases[target] = beta if bias is None else bias + 1.0 * beta
     return Weights(kernels[0], kernels[1], biases[0], biases[1], weights.cell)
 

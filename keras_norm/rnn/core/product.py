@@ -10,8 +10,8 @@ from keras_norm.rnn.core.operations import side_by_side, split_columns
 from keras_norm.rnn.core.recurrence import Recurrence, Slot, Tree
 from keras_norm.typing import Tensor, Tensors
 
-# A group of columns of W uses the Gram matrix W W^T if it has more than GRAM_RATIO columns for each
-# feature of x. For the recurrent kernel, the Gram matrix is faster with the gates of an LSTM
+# The gradient of a norm uses the Gram matrix W W^T if the norm has more than GRAM_RATIO columns for
+# each feature of x. For the recurrent kernel, the Gram matrix is faster with the gates of an LSTM
 # (4 * units columns), and slower with the gates of a GRU (2 * units) and its candidate (units).
 GRAM_RATIO = 3
 
@@ -109,7 +109,7 @@ class Product(NamedTuple):
         grams: dict[str, Tensor],
         transposed: list[Tensor],
     ) -> tuple[Tensors, dict[str, Tensor]]:
-        """Compute the gradients of the inputs, and the factor w in the equations of `Product`.
+        """Compute the gradients of the inputs, and w of each norm: see the equations of `Product`.
 
         Args:
             xs: inputs (..., features).
@@ -139,7 +139,7 @@ class Product(NamedTuple):
         statistics: dict[str, Tensors],
         ws: dict[str, Tensor],
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        """Compute the gradients of W and gamma, and sum the gradients in `rows` over all samples.
+        """Compute the gradients of W and gamma, and the sum over samples of each tensor in `rows`.
 
         The arguments are those of `input_gradients`, and `ws` is its second result. Only the groups
         that use a Gram matrix have a gradient of gamma here.
@@ -156,7 +156,7 @@ class Product(NamedTuple):
         one = ops.ones_like(x[..., :1])
         for slot, row, kernel in zip(self.slots, rows, self.groups(self.kernel), strict=True):
             scaled = statistics[slot.name][0] * x if self.uses_gram(slot) else x
-            # x gets a column of ones, so the last row of q is the sum of `row` over all samples.
+            # `one` is a column of ones: it makes the last row of q the sum of `row` over samples.
             q = contract(ops.concatenate([scaled, one], axis=-1), row)
             d_kernel, sums[slot.name] = q[:-1], q[-1]
             if self.uses_gram(slot):

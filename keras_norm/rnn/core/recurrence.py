@@ -8,7 +8,8 @@ from keras import ops
 
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# If a subclass of a norm layer overrides only these methods, `step_norm` of its base class is used.
+# A subclass of a norm layer may override these methods: they do not change `step_norm`. After other
+# overridden methods, `step_norm` of the base class is not used.
 SETUP_METHODS = ("build", "get_config", "from_config")
 
 # A dict from names to tensors, or to nested lists and dicts of tensors.
@@ -27,8 +28,8 @@ Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
 CellWeights: TypeAlias = dict[str, Any]
 
 # A dict from names of weights, other than kernels and biases, to gradients. A gradient is an array
-# with one row for each sample. The gradient of a matrix W is the pair (x, da) of its product
-# a = x W.
+# with one row for each sample. A matrix W with the product a = x W has the pair (x, da) as its
+# gradient.
 WeightGradients: TypeAlias = dict[str, Tensor | tuple[Tensor, Tensor]]
 
 
@@ -131,7 +132,7 @@ class Norm(Protocol):
 
 
 def step_norm(layer: keras.layers.Layer, training: bool) -> Norm | None:
-    """Return `layer.step_norm(training)`, or None if the layer may compute something else.
+    """Return `layer.step_norm(training)`; None if a subclass may normalize differently.
 
     Returns:
         None for a layer without this method. None also for a subclass that overrides a method that
@@ -165,7 +166,7 @@ class FusedNorm:
     def statistics(
         self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
     ) -> Tensors:
-        """Compute the statistics of `a`; `unmasked` is unused."""
+        """Compute the statistics of `a`, without `unmasked`."""
         return self.normalize(a, None, None, moving)[1]
 
 
@@ -219,12 +220,12 @@ class Recurrence(NamedTuple):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The slots of x W, of h U and of x W + h U, and the slots inside the step."""
+        """All slots (positions of norms): of x W, h U and x W + h U, and inside the step."""
         return (*self.kernel, *self.recurrent, *self.inner, *self.joint)
 
     @property
     def norms(self) -> dict[str, Any]:
-        """The norm of each slot, or None, by name."""
+        """A dict from the name of each slot to its norm, or to None."""
         return {slot.name: slot.norm for slot in self.slots}
 
     @property
@@ -237,7 +238,7 @@ class Recurrence(NamedTuple):
         return {**weights["cell"], **dict(self.options), **constants.get("step", {})}
 
     def sharing(self, constants: Tree) -> list[Slot]:
-        """Return the slots whose norm may use the statistics of an earlier timestep."""
+        """Return the slots whose batch norm may use statistics of an earlier timestep."""
         return [s for s in self.slots if len(constants["moving"].get(s.name, ())) > 2]
 
 

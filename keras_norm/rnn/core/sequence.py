@@ -25,9 +25,9 @@ from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.rnn.core.zoneout import change_states, changes_at
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# One iteration of a `Loop`: a function of the carry, the rows of the timestep, and the tensors that
-# all timesteps share. It returns the new carry and the rows to write. The rows of timestep t are
-# slices x[t] of tensors (time, ...).
+# A function body(carry, rows, shared) that a `Loop` calls for each timestep t. `rows` has slices
+# x[t] of tensors (time, ...), and `shared` has tensors that all timesteps read. The function
+# returns the new carry, and slices that the loop writes into tensors (time, ...).
 Body: TypeAlias = Callable[[Nest, Tree, Tree], tuple[Nest, Tree]]
 
 
@@ -114,7 +114,7 @@ def forward(
     keeps_product = of_h.is_needed or any(slot.norm for slot in recurrence.joint)
     states, after_reset = split_states(states, constants.get("resets"))
 
-    # Check the result of one timestep only: PyTorch calls `body` at every timestep.
+    # Check the result of one timestep only: PyTorch calls the function `body` at every timestep.
     unchecked = [True]
 
     def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:

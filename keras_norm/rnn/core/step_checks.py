@@ -94,9 +94,9 @@ def check_gradients(
     found = {part: len(getattr(step, part)) for part in expected}
     if found != expected:
         raise ValueError(
-            f"{name} must return a gradient for each group of columns of x W (list x) and of h U "
-            f"(list u), and for each state. Received: {found} gradients. Return {expected}, with "
-            "None for a state of zero gradient."
+            f"{name} must return three lists of gradients: x for the groups of columns of x W, u "
+            f"for the groups of columns of h U, and states. Received: {found} gradients. Return "
+            f"{expected}. For a state whose gradient is zero, return None."
         )
     if step.weights.keys() != weights.keys():
         raise ValueError(

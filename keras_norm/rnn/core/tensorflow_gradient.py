@@ -12,8 +12,8 @@ from keras_norm.rnn.core.sequence import ForwardResults, forward
 from keras_norm.rnn.core.tensorflow_programs import CompiledLoop, TracedLoop, traced
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# A batch is split into this number of parts, which run in parallel, each in an XLA program. A
-# single program leaves one of two cores idle most of the time. Four parts take as long as two.
+# A batch is split into two parts, which run in parallel, each in an XLA program. A single program
+# leaves one of two CPU cores idle most of the time. Four parts take as long as two.
 PARTS = 2
 
 # XLA compiles a program for each length and batch size. Dynamic sizes are rounded up to the sizes
@@ -53,8 +53,8 @@ def run(
     batch = tf.shape(xs[0])[1]
     rows, length = -(-batch // parts), time
     if _is_dynamic(batch_size):
-        # Round up half of the batch, and double the result if the batch is not split. Then batch
-        # norm, whose batch is never split, needs as few programs as per-sample norms.
+        # Round up half of the batch size, and double the result if the batch is not split. So batch
+        # norm (never split) and per-sample norms need equally few compiled programs.
         rows = _round_up(-(-batch // PARTS), ROWS) * (PARTS // parts)
     if _is_dynamic(xs[0].shape[0]):
         length = _round_up(time, LENGTHS)
@@ -87,8 +87,8 @@ def run(
     of_states = _split(states, split_batch, parts)
     results = []
     for k in range(parts):
-        # A part may contain only padding: the second half of a batch of 1. Run one timestep of
-        # this part, because TensorFlow's vectorized loops cannot stack the results of 0 timesteps.
+        # With a batch of 1, the second half of the batch has only padding. Run one timestep of this
+        # half, because TensorFlow's vectorized loops cannot stack the results of 0 timesteps.
         steps = tf.where(k * rows < batch, time, tf.minimum(time, 1))
         inputs = Inputs(of_xs[k], of_states[k], weights)
         # In training, always return the output sequence, which the backward pass needs in any case.
@@ -115,11 +115,11 @@ def _run_part(
     inputs: Inputs,
     constants: Tree,
 ) -> tuple[Tensors, Tensors, dict[str, Tensors]]:
-    """Run one part of the batch."""
+    """Run the recurrence on one part of the batch, such as its first half."""
 
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def differentiable(inputs: Inputs) -> Nest:
-        # Without `stop_gradient`, a tape would also differentiate the program called here.
+        # Without `stop_gradient`, the caller's tape would also differentiate `program`.
         still = tf.nest.map_structure(tf.stop_gradient, inputs)
         program = traced(_forward, CompiledLoop, recurrence, return_sequences, training)
         arguments = still.weights, steps, still.xs, still.states, constants

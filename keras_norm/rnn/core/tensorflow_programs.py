@@ -12,7 +12,7 @@ from keras_norm.typing import Nest, Tensor, Tensors
 
 # Largest number of traced functions in the cache, about 3 MiB each. A recurrence has at most five:
 # a backward pass, and forward passes with and without residuals and the output sequence. Each has a
-# trace for every number of features. A model keeps its own functions as long as it lives.
+# trace for every number of features. A function that a model uses lives as long as the model.
 TRACES = 32
 
 
@@ -63,8 +63,8 @@ class CompiledLoop:
         if not self.compiles:
             return run(*arguments)
         program = tf.function(run, jit_compile=True, autograph=False)
-        # Call a concrete function. After a direct call of `program`, TensorFlow would treat the
-        # caller as XLA code, and could not differentiate a conditional in it.
+        # Call a concrete function in place of `program`. If `program` is called, TensorFlow treats
+        # the caller as XLA code, and cannot differentiate a conditional in the caller.
         signature = tf.nest.map_structure(lambda x: tf.TensorSpec(x.shape, x.dtype), arguments)
         with tf.init_scope():
             concrete = program.get_concrete_function(*signature)

@@ -122,8 +122,8 @@ class LoopOverTime:
         split = map_tree(torch.unbind, arrays)
         time = tree.flatten(arrays["gates"])[0].shape[0]
         written = []
-        # PyTorch records nothing in inference mode, which takes a fifth less time. Gradients cannot
-        # be computed with tensors of this mode, so the results are copied outside of it.
+        # PyTorch's inference mode records no operations, which takes a fifth less time. Its tensors
+        # cannot be used for gradients, so the results are copied outside of inference mode.
         records = torch.is_grad_enabled() or torch.compiler.is_compiling()
         with contextlib.nullcontext() if records else torch.inference_mode():
             for t in range(time - 1, -1, -1) if reverse else range(time):

@@ -8,14 +8,14 @@ from keras import ops
 from keras_norm.rnn.core.operations import interpolate
 from keras_norm.typing import Tensor, Tensors
 
-# Zoneout of one state. In training, a bool tensor (..., batch, units): True if a unit takes its new
-# value. At inference, a number: the weight 1 - rate of the new value in the mean of the new and the
-# old value. None if the state has no zoneout.
+# The zoneout of one state. In training it is a bool tensor (..., batch, units): True if a unit
+# takes its new value. At inference it is the number 1 - rate, because a unit then takes the value
+# (1 - rate) * new + rate * old. It is None if the state has no zoneout.
 Changes: TypeAlias = Tensor | float | None
 
 
 def changes_at(rates: Sequence[float], drawn: Tensors) -> list[Changes]:
-    """Return for each state which units take the new value at a timestep; [] without zoneout.
+    """Return the zoneout of each state at a timestep, as `Changes`; [] without zoneout.
 
     Args:
         rates: probability of each state that a unit keeps its value.
