@@ -132,8 +132,8 @@ class BatchNormalization(StatisticsNormalization):
         if virtual_batch_size is not None and (renorm or synchronized):
             raise ValueError(
                 "virtual_batch_size cannot be combined with renorm or synchronized. "
-                "virtual_batch_size computes statistics on parts of a batch. renorm also uses "
-                "earlier batches, and synchronized uses all replicas. Choose one option. Received: "
+                "virtual_batch_size computes statistics on parts of a batch. renorm=True also uses "
+                "earlier batches, and synchronized=True all replicas. Choose one option. Received: "
                 f"virtual_batch_size={virtual_batch_size}, renorm={renorm}, "
                 f"synchronized={synchronized}."
             )

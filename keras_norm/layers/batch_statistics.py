@@ -189,7 +189,7 @@ class StatisticsNormalization(AffineNormalization):
     def sum_by_row(self, per_step: Tensor) -> Tensor:
         """Sum `per_step` (time, features) over the timesteps that share the same moving statistics.
 
-        With `per_timestep`, row t belongs to timestep t, and the last row also to later timesteps.
+        With `per_timestep`, row t of the result is for timestep t, the last row for later ones too.
         """
         last = self.moving_mean.shape[0] - 1 if self.per_timestep else 0
         time = ops.shape(per_step)[0]

@@ -190,7 +190,7 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
 
 
 def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
-    """Return for the kernels W and U the number of dropout masks, for `_centers_kernel`.
+    """Return two numbers of dropout masks: of the inputs of W, and of the inputs of U.
 
     A joint form has norms of x W + h U, so both kernels get the larger number.
     """

@@ -153,7 +153,7 @@ class NormLSTMCell(NormCell, keras.layers.LSTMCell):
         return [units if self.projection_units is None else self.projection_units, units]
 
     def slot_widths(self, units: int, norm_form: str) -> dict[str, int]:
-        """Return the number of columns of each norm slot, with `projection_norm` if it exists."""
+        """Return the number of columns of each norm, with `projection_norm` if it exists."""
         widths = super().slot_widths(units, norm_form)
         if norm_form == "separate" and self.projection_units is not None:
             widths[PROJECTION_SLOT] = self.projection_units

@@ -8,7 +8,7 @@ from keras_norm.rnn.core.recurrence import ApplyNorm
 from keras_norm.rnn.slots import KERNEL_SLOTS, RECURRENT_SLOTS, Slots
 from keras_norm.typing import Tensor
 
-# Name of the slot whose norm normalizes all columns of W x + U h together.
+# Name of the norm that normalizes all columns of W x + U h together.
 JOINT_SLOT = "joint_norm"
 
 
@@ -41,7 +41,7 @@ class NormForm:
 
     @classmethod
     def slot_sizes(cls, norm_form: str) -> Mapping[str, int]:
-        """Return the width of each norm slot in multiples of `units`, for a value of `norm_form`.
+        """Return the width of each norm in multiples of `units`, for a value of `norm_form`.
 
         Raises:
             ValueError: the cell does not have the form.
@@ -56,7 +56,7 @@ class NormForm:
         return forms[norm_form]
 
     def slot_widths(self, units: int, norm_form: str) -> dict[str, int]:
-        """Return the number of columns of each norm slot, for a value of `norm_form`."""
+        """Return the number of columns that each norm normalizes, for a value of `norm_form`."""
         return {slot: n * units for slot, n in self.slot_sizes(norm_form).items()}
 
     def has_keras_gates(self) -> bool:
@@ -64,11 +64,11 @@ class NormForm:
         return not self.slots.templates
 
     def joint_slots(self) -> dict[str, int]:
-        """Return a dict from the slots of x W + h U to their widths; {} if norm_form="separate"."""
+        """Return the widths of the norms of x W + h U, by name; {} if norm_form="separate"."""
         return {} if self.norm_form == "separate" else self.slots.widths
 
     def kernel_slots(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Return the slots of x W, such as "kernel_norm", and those of h U, with their widths.
+        """Return the widths of the norms of x W, by name, and the widths of the norms of h U.
 
         The name is "" if the cell has no slot for the product. In a joint form both dicts have all
         slots.
@@ -84,7 +84,7 @@ class NormForm:
         return of_x, of_h
 
     def require_columns(self) -> None:
-        """Raise ValueError unless the norm slots have as many columns as the kernels."""
+        """Raise ValueError unless the norms of each kernel have as many columns as the kernel."""
         kernels = self.kernel, self.recurrent_kernel
         for slots, kernel in zip(self.kernel_slots(), kernels, strict=True):
             if sum(slots.values()) != kernel.shape[1]:
@@ -97,7 +97,7 @@ class NormForm:
 
     @classmethod
     def require_slot(cls, slot: str) -> None:
-        """Raise ValueError for a norm slot that the cell does not have with any `norm_form`.
+        """Raise ValueError for a norm name that the cell does not have with any `norm_form`.
 
         A subclass may leave out slots in `SLOTS`, and inherit the equation that uses them.
         """

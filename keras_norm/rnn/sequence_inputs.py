@@ -18,7 +18,7 @@ from keras_norm.rnn.core.recurrence import Tree
 from keras_norm.rnn.random_masks import Masks
 from keras_norm.typing import Tensor, Tensors
 
-# A dict from slots, such as "kernel_norm", to the batch statistics at every timestep.
+# A dict from names of norms, such as "kernel_norm", to their batch statistics at every timestep.
 Statistics: TypeAlias = dict[str, BatchStatistics]
 # A tuple: the outputs at every timestep or None, the last states, and the batch statistics.
 Results: TypeAlias = tuple[Tensor | None, Tensors, Statistics]
@@ -80,7 +80,7 @@ class SequenceInputs(NamedTuple):
 
 
 def batch_statistics(moments: Mapping[str, Tensors], counts: Mapping[str, Tensor]) -> Statistics:
-    """Return the batch statistics of each slot, (time, features), without gradients.
+    """Return the batch statistics of each norm, (time, features), without gradients.
 
     Args:
         moments: mean and variance (time, 1, features) by slot.

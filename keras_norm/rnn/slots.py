@@ -1,4 +1,4 @@
-"""Validate, create and call the norms in the slots of a recurrent cell."""
+"""Validate, create and call the norms of a recurrent cell, such as its `kernel_norm`."""
 
 import inspect
 from collections.abc import Mapping
@@ -14,7 +14,8 @@ from keras_norm.ops.resets import count_timesteps
 from keras_norm.rnn.candidate_normal import CandidateNormal
 from keras_norm.typing import Config, Json, Tensor, TensorLike
 
-# The `norm` argument of a cell: no norm, a layer for every slot, or a dict from slots to layers.
+# The `norm` argument of a cell: None, one layer for all norms, or a dict such as
+# {"kernel_norm": layer}.
 NormArgument: TypeAlias = keras.layers.Layer | Mapping[str, keras.layers.Layer | None] | None
 
 # Names of norms whose beta shifts the candidate gate. A cell with `use_bias=False` has no bias, so
@@ -47,7 +48,7 @@ class Slots:
     a sublayer of the cell.
 
     Args:
-        norm: None, a layer for every slot, or a dict from slots to layers.
+        norm: None, one layer for all slots, or a dict such as {"kernel_norm": layer}.
         widths: width of each slot of the cell, in the order of the slots' weights.
 
     Attributes:
@@ -67,8 +68,8 @@ class Slots:
         unknown = sorted(set(chosen) - set(widths))
         if unknown:
             raise ValueError(
-                f"norm names slots that this cell does not have: {', '.join(unknown)}. "
-                f"Use the slots of this cell: {', '.join(widths)}."
+                f"The argument norm has keys that are no norms of this cell: {', '.join(unknown)}. "
+                f"Use the norms of this cell: {', '.join(widths)}."
             )
         self.norm = norm
         self.widths = dict(widths)
@@ -122,7 +123,7 @@ class Slots:
         if len({*counts.values()}) > 1:
             raise ValueError(
                 f"All norms of a cell must have equal values of {name}. Received: {counts}. Set "
-                f"{name} to the same value in every slot."
+                f"{name} to the same value in each norm."
             )
         return next(iter(counts.values()), None)
 
@@ -163,7 +164,7 @@ class Slots:
     def create_layers(
         self, dtype: keras.DTypePolicy, trainable: bool
     ) -> dict[str, keras.layers.Layer]:
-        """Create the norm layer of each slot, with the name and the width of the slot.
+        """Create the norm layers of a cell, each with the name of its slot, such as "kernel_norm".
 
         Raises:
             ValueError: a layer that changes the shape of its inputs.
@@ -198,14 +199,14 @@ def call_layer(
 
 
 def _make_template(slot: str, layer: keras.layers.Layer) -> Template:
-    """Validate the norm layer of a slot, and return its class and configuration.
+    """Validate the layer of a norm, such as "kernel_norm", and return its class and config.
 
     keras.layers.BatchNormalization is replaced by keras_norm.BatchNormalization. Inside a loop the
     Keras layer receives no mask and updates its statistics at every timestep.
     """
     if not isinstance(layer, keras.layers.Layer):
         raise TypeError(
-            "norm must be None, a normalization layer, or a dict from slots to layers, such as "
+            "The argument norm must be None, a normalization layer, or a dict of layers, such as "
             f"norm=keras_norm.LayerNormalization(epsilon=1e-5). Received: {layer!r}."
         )
     if layer.activity_regularizer is not None:

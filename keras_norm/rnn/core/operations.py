@@ -115,7 +115,7 @@ def fold_weights(
     Args:
         weights: weights of a cell.
         kernel_slots: names of the norms of x W, and of those of h U, with their widths.
-        centered: names of the norms: each row of their kernel columns loses its mean.
+        centered: names of norms: the mean of each row is subtracted in their kernel columns.
         betas: the weight beta of each norm, by name.
         added: names of norms whose beta is added to the bias of x W, and not to the bias of h U.
     """

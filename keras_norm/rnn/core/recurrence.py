@@ -8,8 +8,8 @@ from keras import ops
 
 from keras_norm.typing import Nest, Tensor, Tensors
 
-# A subclass of a norm layer may override these methods: they do not change `step_norm`. After other
-# overridden methods, `step_norm` of the base class is not used.
+# A subclass of a norm layer may override these methods: they do not change how it normalizes. If it
+# overrides another method, the `step_norm` of its base class is not used.
 SETUP_METHODS = ("build", "get_config", "from_config")
 
 # A dict from names to tensors, or to nested lists and dicts of tensors.
@@ -19,7 +19,7 @@ Tree: TypeAlias = dict[str, Any]
 GATE = "gate"
 CANDIDATE = "candidate"
 
-# A function (slot, tensor) -> tensor: it applies the norm with the name `slot` to the tensor.
+# A function (name, tensor) -> tensor: it applies the norm with this name to the tensor.
 ApplyNorm: TypeAlias = Callable[[str, Tensor], Tensor]
 # A function (pre-activations, `GATE` or `CANDIDATE` for each gate) -> activated gates.
 Activate: TypeAlias = Callable[[Tensor, Sequence[str]], Tensors]
@@ -171,7 +171,7 @@ class FusedNorm:
 
 
 class Slot(NamedTuple):
-    """The position of a norm in a cell: its name, its number of features, and its norm or None."""
+    """The position of a norm in a cell, such as "kernel_norm": name, width, and norm or None."""
 
     name: str
     width: int

@@ -95,8 +95,8 @@ def check_gradients(
     if found != expected:
         raise ValueError(
             f"{name} must return three lists of gradients: x for the groups of columns of x W, u "
-            f"for the groups of columns of h U, and states. Received: {found} gradients. Return "
-            f"{expected}. For a state whose gradient is zero, return None."
+            f"for the groups of columns of h U, and states for the states. Received: {found} "
+            f"gradients. Return {expected}. For a state whose gradient is zero, return None."
         )
     if step.weights.keys() != weights.keys():
         raise ValueError(
@@ -116,7 +116,7 @@ def check_gradients(
 
 
 def _require_calls(recurrence: Recurrence, called: Any, method: str, call: str) -> None:
-    """Raise ValueError unless `method` has called the norm of every slot inside the step."""
+    """Raise ValueError unless `method` has called every norm inside the step, like `state_norm`."""
     for slot in recurrence.inner:
         if slot.norm is not None and slot.name not in called:
             raise ValueError(
