@@ -214,7 +214,7 @@ def test_statistics_of_a_batch_at_each_timestep_are_refused_in_training(norm):
     batch_norm = {"recurrent_norm": keras_norm.BatchNormalization()}
     layer = kinds.build(GRU, NORMS.get(norm, batch_norm), name="mine")
     x, _ = data(GRU)
-    fragments = "NormGRU 'mine'", "resets", "as a row of its own"
+    fragments = "NormGRU 'mine'", "resets", "one sequence per row"
     assert_refused(lambda: layer(x, training=True, resets=RESETS), *fragments)
     layer(x, resets=RESETS)
     layer(x, training=True)
