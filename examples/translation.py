@@ -72,7 +72,7 @@ def main(argv=None):
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/translation"))
     parser.add_argument("--pairs", type=pathlib.Path, default=FILE)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--samples", type=int, help="pairs to use, 201 or more (default: all)")
+    parser.add_argument("--samples", type=int, help="sentence pairs to use, > 200 (default: all)")
     args = parser.parse_args(argv)
     keras.utils.set_random_seed(0)
     try:

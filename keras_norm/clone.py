@@ -115,7 +115,7 @@ def custom_classes(layers: list[keras.layers.Layer]) -> dict[str, type]:
 def _pairs_of_layers(
     layer: keras.layers.Layer, copy: keras.layers.Layer
 ) -> Iterator[tuple[keras.layers.Layer, keras.layers.Layer]]:
-    """Yield the pairs (layer, copy) of a layer and of its nested layers, outer layers first.
+    """Yield (layer, its copy) for a layer and for all its nested layers, outer layers first.
 
     Layers that the code of a class creates may have new names in the copy, but have equal
     positions. Keras adds a layer to a copied model for each place where masked inputs are joined;
@@ -142,9 +142,9 @@ def _pairs_of_layers(
 
 
 def _copy_attributes(layer: keras.layers.Layer, copy: keras.layers.Layer) -> None:
-    """Copy from a layer to its copy: `trainable`, RNN states, and what `adapt` has computed.
+    """Copy to the copy of a layer: `trainable`, RNN states, and the results of `adapt`.
 
-    `adapt` computes for example the vocabulary of a TextVectorization.
+    A result of `adapt` is for example the vocabulary of a TextVectorization.
     """
     if copy.trainable != layer.trainable:
         copy.trainable = layer.trainable

@@ -205,14 +205,14 @@ def operations_are_watched() -> bool:
 
 
 def is_graph_of_replica() -> bool:
-    """Return whether the current graph is the graph of a replica's function.
+    """Return whether the current graph is the outer graph of a replica (a model copy on one GPU).
 
     MirroredStrategy can run `all_reduce` in this graph only. It cannot run `all_reduce` in the
     inner graph of a loop, a conditional or a nested function.
     """
     import tensorflow as tf
 
-    # The thread of a replica stores the graph of the replica function.
+    # MirroredStrategy runs each replica's function in a thread, which stores the graph.
     graph = getattr(threading.current_thread(), "graph", None)
     return graph is None or graph is tf.compat.v1.get_default_graph()
 
@@ -251,7 +251,7 @@ def release_gradients() -> None:
 
 
 class _WeakGradient:
-    """A registered gradient function that is freed with its graph."""
+    """A gradient function, stored by a weak reference, so that its graph can be freed."""
 
     def __init__(self, function: Callable[..., Tensor]) -> None:
         self.reference = weakref.ref(function)
@@ -264,7 +264,7 @@ class _WeakGradient:
 
 
 def _graph_of_gradient(function: Callable[..., Tensor]) -> Any:
-    """Return the graph of a custom gradient if a module of `RELEASED` defines it, else None."""
+    """Return the graph of a custom gradient that a module of `RELEASED` defines, else None."""
     import tensorflow as tf
 
     of_tape = inspect.getclosurevars(function).nonlocals.get("tape_grad_fn")

@@ -69,8 +69,8 @@ class PackedSequences:
         lengths = [end - start for _, start, end in self.places]
         if [len(a) if a.ndim else None for a in arrays] != lengths:
             raise ValueError(
-                f"pack needs as many sequences as were packed, {len(lengths)}, with the same "
-                f"lengths: {_shorten(lengths)}. "
+                f"pack needs {len(lengths)} sequences of the lengths {_shorten(lengths)}, like the "
+                "packed sequences. "
                 f"Received: {len(arrays)} arrays of shapes {_shorten([a.shape for a in arrays])}."
             )
         if len({array.shape[1:] for array in arrays}) > 1:

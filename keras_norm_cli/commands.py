@@ -32,7 +32,7 @@ from keras_norm_cli.file_formats import known_formats
 from keras_norm_verify.artifact import golden_cases_path
 from keras_norm_verify.printable import MAX_PRINTED, printable
 
-# Arguments of the export functions that are options of the command line too.
+# Both the export functions and the command line have these options.
 EXPORT_OPTIONS = ("version", "step", "samples", "golden_cases", "warmup", "signature", "quantize")
 
 

@@ -1,4 +1,4 @@
-"""End a command at Ctrl-C or SIGTERM, also if Keras or TensorFlow swallows the interrupt."""
+"""End a command at Ctrl-C or SIGTERM, also if Keras or TensorFlow catches KeyboardInterrupt."""
 
 import contextlib
 import signal

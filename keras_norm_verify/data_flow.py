@@ -1,4 +1,4 @@
-"""Find where the values in the graph of a SavedModel come from, and which functions it calls."""
+"""Find the origins of values in the graph of a SavedModel, and the functions that run."""
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, TypeAlias
@@ -55,7 +55,7 @@ class DataFlow:
         self.functions = {f.signature.name: f for f in graph.graph_def.library.function}
         self._nodes: dict[Place, Node] = {}
         self._needs: dict[Unit, set[Unit]] = {}
-        # Name of a function -> (name of the calling function or "", calling node) for each call.
+        # Function -> its calls: (name of the function that calls it or "", node that calls it).
         self._callers: dict[str, list[tuple[str, Node]]] = {}
         # If two functions or nodes have the same name, a loader may run either.
         self._is_ambiguous = len(self.functions) < len(graph.graph_def.library.function)
@@ -77,7 +77,7 @@ class DataFlow:
         outputs = (tensor for s in signatures for tensor in s.outputs.values())
         self._fed = {node_name(name) for tensor in inputs for name in _tensor_names(tensor)}
         self._run = {("", node_name(name)) for tensor in outputs for name in _tensor_names(tensor)}
-        for collection in graph.collection_def.values():  # nodes that initialize the model
+        for collection in graph.collection_def.values():  # a loader runs these nodes
             self._run |= {("", node_name(name)) for name in collection.node_list.value}
         self._run |= {(name, "") for name in self._captured}
 
@@ -229,7 +229,7 @@ def _resource(handle: Node) -> bytes:
 
 
 def _tensor_names(tensor: TensorInfo) -> list[str]:
-    """Return the names of all tensors of a signature's input or output, such as a sparse tensor."""
+    """Return the names of the tensors of an input or output; a sparse tensor consists of three."""
     sparse = tensor.coo_sparse
     names = [sparse.values_tensor_name, sparse.indices_tensor_name, sparse.dense_shape_tensor_name]
     return [tensor.name, *names, *(each.name for each in tensor.composite_tensor.components)]

@@ -98,7 +98,7 @@ def _parse_case(k: int, fields: dict[str, Json], arrays: Arrays) -> GoldenCase:
         _require(0 <= atol < math.inf, f"{problem}number of 0 or more")
     named = {*case.sequences, *case.states} - case.inputs.keys()
     named |= {*case.sequence_outputs} - case.expected.keys()
-    _require(not named, f"case {k} has no array of '{printable(', '.join(named))}'")
+    _require(not named, f"case {k} has no array with the name '{printable(', '.join(named))}'")
     lengths = {case.inputs[name].shape[1:2] for name in case.sequences}
     equal = len(lengths) <= 1 and not lengths & {(), (0,)}
     _require(equal, f"case {k}: the sequences have no timesteps, or different numbers of timesteps")

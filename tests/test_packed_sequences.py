@@ -99,6 +99,6 @@ def test_outputs_and_targets_of_other_shapes_raise():
     for unpack in (packed.unpack, packed.unpack_last):
         assert_refused(lambda f=unpack: f(np.zeros((1, 2))), "(1, 3)", "(1, 2)", "return_sequences")
     assert_refused(
-        lambda: packed.pack([[1, 2], [3, 4]]), "with the same lengths: ", "(2,)", "[2, 1]"
+        lambda: packed.pack([[1, 2], [3, 4]]), "sequences of the lengths ", "(2,)", "[2, 1]"
     )
     assert_refused(lambda: packed.pack([[1, 2]]), "as were packed, 2", "1 arrays")

@@ -15,7 +15,7 @@ SAVE = "numpy.savez('weights.npz', *model.get_weights())"
 HDF5 = (".h5", ".hdf5")
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 VALUE = "VARIABLE_VALUE"
-# Objects in the checkpoint of a model that contain no weights of the model.
+# Names of objects in a model's checkpoint. These objects contain no weights of the model.
 IGNORED = ("keras_api", "optimizer", "save_counter")
 
 
@@ -57,7 +57,7 @@ def read_keras2_weights(path: str | os.PathLike[str]) -> list[NamedWeight]:
 
 
 def _find_checkpoint(path: pathlib.Path) -> str | None:
-    """Return the prefix of a checkpoint's files, or None if the path is not a checkpoint."""
+    """Return a checkpoint's path without file endings, or None if `path` is not a checkpoint."""
     import tensorflow as tf
 
     if path.is_dir():

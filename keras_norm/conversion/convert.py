@@ -148,7 +148,7 @@ def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
 def _convertible_layers(
     model: keras.Model, condition: Callable[[keras.layers.Layer], bool], supported: str
 ) -> Layers:
-    """Return the layers of a model that fulfil a condition, in a dict by path.
+    """Return a dict, path -> layer, of the layers of a model that fulfil a condition.
 
     The cells and the norms inside a recurrent layer belong to this layer, and are not collected.
 

@@ -74,7 +74,7 @@ def normalized(
 
 
 def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
-    """Create the Keras layer that computes the outputs of a layer of keras_norm, if there is one.
+    """Create the Keras layer that computes the same outputs as a layer of keras_norm, or None.
 
     Returns:
         The Keras layer, not yet built. None for another layer, for a recurrent layer with a norm
@@ -83,7 +83,7 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
     """
     cls, config = type(layer), layer.get_config()
     if cls in NORMS.values():
-        # Keras has no momentum=None. For momentum=None, `or 0.0` makes this function return None.
+        # Keras has no momentum=None. Replace None by 0.0, so that the comparison below fails.
         options = {**cls.KERAS_OPTIONS, "momentum": config.get("momentum") or 0.0}
         if any(config.get(name, value) != value for name, value in options.items()):
             return None
@@ -101,7 +101,7 @@ def to_keras_layer(layer: keras.layers.Layer) -> keras.layers.Layer | None:
 
 
 def _has_own_options(cell: NormCell) -> bool:
-    """Return whether a cell without norms has an option that Keras' cell does not have."""
+    """Return whether a cell without norms uses an option that Keras lacks, such as zoneout."""
     config, parameters = cell.get_config(), inspect.signature(type(cell)).parameters
     keras_cell = next(cls for cls in type(cell).__mro__ if cls in RECURRENT.values())
     of_keras = {**inspect.signature(keras_cell).parameters, **KERAS_ARGUMENTS}
@@ -110,7 +110,7 @@ def _has_own_options(cell: NormCell) -> bool:
 
 
 def _create(cls: type[keras.layers.Layer], config: Config, *required: object) -> keras.layers.Layer:
-    """Create a Keras layer from a config, without the items that the Keras class does not have."""
+    """Create a Keras layer from a config; ignore items that its class does not know."""
     names = cls(*required).get_config()
     return cls.from_config({name: value for name, value in config.items() if name in names})
 

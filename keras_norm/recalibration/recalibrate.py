@@ -118,7 +118,7 @@ def recalibrate(
 
 
 def _require_equal_passes(model: keras.Model, layer_by_layer: bool) -> None:
-    """Check that all processes read the data equally often.
+    """Require an equal `layer_by_layer` in all processes, so that all read data equally often.
 
     JAX connects processes at their first exchange, within 30 seconds. So this exchange comes
     before the data, which one process may read longer than another.
@@ -130,7 +130,7 @@ def _require_equal_passes(model: keras.Model, layer_by_layer: bool) -> None:
     if {own} != set(gather_bytes(model, own)):
         raise ValueError(
             "The processes of the group have different values of layer_by_layer. Received in "
-            f"this process: layer_by_layer={layer_by_layer}. Give all processes one value."
+            f"this process: layer_by_layer={layer_by_layer}. Pass the same value in all processes."
         )
 
 

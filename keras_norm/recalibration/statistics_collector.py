@@ -154,7 +154,7 @@ class StatisticsCollector:
         return inputs[0].shape[0] if inputs else None
 
     def _reset(self, given: Mapping[str, LayerMoments]) -> None:
-        """Copy the model's weights to the clone, assign `given`, and reset RNN states.
+        """Copy weights to the clone, replace moving statistics by `given`, and reset RNN states.
 
         Args:
             given: new moving statistics of layers, by the path of the layer.
