@@ -101,4 +101,4 @@ def test_outputs_and_targets_of_other_shapes_raise():
     assert_refused(
         lambda: packed.pack([[1, 2], [3, 4]]), "sequences of the lengths ", "(2,)", "[2, 1]"
     )
-    assert_refused(lambda: packed.pack([[1, 2]]), "as were packed, 2", "1 arrays")
+    assert_refused(lambda: packed.pack([[1, 2]]), "pack needs 2 sequences", "1 arrays")
