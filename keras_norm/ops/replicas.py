@@ -60,7 +60,7 @@ def is_in_loop() -> bool:
 
 
 def sum_over_replicas(*tensors: Tensor) -> list[Tensor]:
-    """Sum each tensor over all replicas, in one collective; on one device return the tensors.
+    """Sum each tensor over all replicas, in one operation; with one replica, return the tensors.
 
     The gradient of a sum is the sum of the gradients over all replicas.
 

@@ -64,7 +64,7 @@ def scan_by_block(
         return [[both[half] for both in split] for half in range(2)]
 
     arguments = zip(halves(xs, 1), halves(carry, 0), halves(like, 0), strict=True)
-    # If a half of the batch has no rows, its loop has zero iterations.
+    # If a half of the batch has no sequences, its loop has zero iterations.
     results = [
         run_blocks(*half, tf.where(rows > 0, time, 0))
         for half, rows in zip(arguments, tf.unstack(sizes), strict=True)

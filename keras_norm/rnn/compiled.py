@@ -90,7 +90,7 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
 
 
 def _hashable_options(cell: NormCell) -> tuple[tuple[str, Any], ...]:
-    """Return the options of a cell as sorted pairs, for the key of a cache of programs.
+    """Return the options of a cell as sorted pairs (name, value), a key for compiled programs.
 
     Raises:
         TypeError: an option is not hashable.

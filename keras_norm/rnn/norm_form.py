@@ -89,8 +89,8 @@ class NormForm:
         for slots, kernel in zip(self.kernel_slots(), kernels, strict=True):
             if sum(slots.values()) != kernel.shape[1]:
                 raise ValueError(
-                    f"The slots of W x or of U h must have as many columns as the kernel. Received "
-                    f"the slots {slots} with their columns, and a kernel of shape "
+                    "The norms of W x, or those of U h, must have as many columns as the kernel. "
+                    f"Received norms of the widths {slots}, and a kernel of shape "
                     f"{tuple(kernel.shape)}. Correct SLOTS of {type(self).__name__}, in multiples "
                     f"of units={self.units}."
                 )
@@ -105,8 +105,8 @@ class NormForm:
         gates = [f"{gate}_norm" for gate in cls.GATES]
         if slot not in {*slots, *cls.OPTION_SLOTS, *gates, JOINT_SLOT}:
             raise ValueError(
-                f"The cell does not have the slot that its step uses. Received: norm({slot!r}, "
-                f"...). Add the slot to SLOTS of {cls.__name__}, or use one of: {', '.join(slots)}."
+                f"The step uses a norm that the cell does not have. Received: norm({slot!r}, "
+                f"...). Add {slot} to SLOTS of {cls.__name__}, or use one of: {', '.join(slots)}."
             )
 
     def groups(self) -> tuple[int, ...]:

@@ -85,8 +85,8 @@ class NormRNN(keras.layers.RNN):
         super().__init__(cell, **kwargs)
         # Set supports_masking to True: keras.layers.RNN sets it to False from Keras 3.16 on.
         self.supports_masking = True
-        # Do not use torch.compile, which takes minutes for the loop over time. The file of a model
-        # that was compiled on JAX has jit_compile=True, so PyTorch would use it.
+        # Do not use torch.compile, which takes minutes for the loop over time. Without this line,
+        # PyTorch would use torch.compile for a model that was compiled and saved on JAX.
         self.supports_jit = keras.backend.backend() != "torch"
         self.compiled = compiled
         # The cell's timestep counter is a state of the cell, but not a state of the layer.

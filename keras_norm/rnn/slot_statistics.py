@@ -15,11 +15,11 @@ from keras_norm.rnn.slots import KERNEL_SLOTS
 def update_slots(cell: keras.layers.Layer, statistics: Mapping[str, BatchStatistics]) -> None:
     """Update the moving statistics of a cell's norms after the loop over time.
 
-    The statistics of all slots are added over the replicas in one collective.
+    The statistics of all norms are added over the replicas in one operation.
 
     Args:
         cell: the cell.
-        statistics: statistics of each timestep, by slot.
+        statistics: statistics of each timestep, by the name of the norm.
     """
     layers = cell.slot_layers()
     local = [slot for slot in statistics if not layers[slot].synchronized]

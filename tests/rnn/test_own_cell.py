@@ -256,7 +256,7 @@ forward, backward = (functools.partial(changing, step) for step in (FORWARD, BAC
 STEP, GRADIENT = "forward_step", "backward_step"
 MISTAKES = {
     "a misspelt slot": (STEP, with_norm(FORWARD, 5, misspelt), r"norm\('haed_norm', ...\)"),
-    "no norm": (STEP, with_norm(FORWARD, 5, IgnoredNorm), "does not use the norm in head_norm"),
+    "no norm": (STEP, with_norm(FORWARD, 5, IgnoredNorm), "does not use the norm head_norm"),
     "three states": (STEP, forward(states=lambda s: s.states[:3]), "must return 4 states"),
     "three gates": (STEP, forward(gates=lambda s: s.gates[:3]), "Received: 12 columns, and 16"),
     "a tuple": (STEP, lambda *args: tuple(FORWARD(*args)), "must return StepResult"),
@@ -271,7 +271,7 @@ MISTAKES = {
         "Received: {'x': 1, 'u': 1, 'states': 1} gradients",
     ),
     "gradients without a list": (GRADIENT, backward(x=lambda s: s.x[0]), "three lists and a dict"),
-    "narrow slots": ("SLOTS", {"kernel_norm": 3}, "Received the slots {'kernel_norm': 12}"),
+    "narrow slots": ("SLOTS", {"kernel_norm": 3}, "of the widths {'kernel_norm': 12}"),
 }
 
 

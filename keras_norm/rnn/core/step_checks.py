@@ -120,6 +120,6 @@ def _require_calls(recurrence: Recurrence, called: Any, method: str, call: str) 
     for slot in recurrence.inner:
         if slot.norm is not None and slot.name not in called:
             raise ValueError(
-                f"{method} of {recurrence.cell.__name__} does not use the norm in {slot.name}. "
-                f"Call {call.format(slot=slot.name)} once, or leave the slot out of SLOTS."
+                f"{method} of {recurrence.cell.__name__} does not use the norm {slot.name}. "
+                f"Call {call.format(slot=slot.name)} once, or remove {slot.name} from SLOTS."
             )

@@ -59,7 +59,7 @@ def run(
     if _is_dynamic(xs[0].shape[0]):
         length = _round_up(time, LENGTHS)
     if recurrence.learning and "unmasked" not in constants and _is_dynamic(batch_size):
-        # Rows of padding must not count in the batch statistics.
+        # The batch may be padded with sequences of zeros: exclude them from the batch statistics.
         constants = {**constants, "unmasked": tf.ones([time, batch, 1], "bool")}
 
     def split_batch(x: Tensor) -> Tensors:
@@ -130,8 +130,8 @@ def _run_part(
             if not training:
                 again = traced(_forward, CompiledLoop, recurrence, return_sequences, True)
                 *_, kept = again(*arguments)
-            # Convert sparse gradients to dense ones: if outputs are gathered, their gradient is a
-            # tf.IndexedSlices.
+            # If a model reads the outputs with `tf.gather`, their gradient is a tf.IndexedSlices.
+            # Convert it to a dense tensor.
             dense = [tf.convert_to_tensor(d) for d in d_results[: len(outputs) + len(states)]]
             return _gradient(recurrence, return_sequences, steps, inputs, constants, kept, dense)
 
