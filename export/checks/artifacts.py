@@ -23,8 +23,8 @@ from keras_norm_verify.runtimes import require_known
 Artifact = str | os.PathLike[str] | Run
 
 WANTED = (
-    "An artifact is the path of a SavedModel, .tflite or .onnx file, or a function from arrays to "
-    "arrays."
+    "An artifact is the path of a SavedModel, .tflite or .onnx file, or a function. The function "
+    "takes a dict of input arrays and returns a dict of output arrays."
 )
 
 

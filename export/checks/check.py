@@ -142,8 +142,8 @@ def check(
     samples, first = parts.first()
     if samples.count < 2:
         raise ValueError(
-            "The check needs at least 2 samples of equal length at the beginning of the data: it "
-            "compares a sample alone with the same sample in a batch. Received 1."
+            "The check needs at least 2 samples of equal length at the beginning of the data. It "
+            "runs a sample alone and in a batch, and compares the outputs. Received 1 sample."
         )
     found = sources(artifacts, model)
     with restored_variables(model), Progress("check", len(found) + 4) as progress:

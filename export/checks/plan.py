@@ -13,7 +13,7 @@ from keras_norm.export.model.single_step import Step
 from keras_norm.export.runtimes.runner import Runner
 from keras_norm.typing import Arrays
 
-# A signature that computes one timestep is tested on 2 sequences of at most 64 timesteps.
+# A step signature, which computes one timestep, is tested on 2 sequences of up to 64 timesteps.
 STREAMS, LONGEST_STREAM = 2, 64
 # A single-step file computes one timestep in each call. It is tested for about 10,000 timesteps in
 # total: for example, 10 sequences of 1,000 timesteps.

@@ -78,7 +78,7 @@ class Subject:
         return self.runner
 
     def run_batch(self, batch: Batch, source: str, rtol: float | None) -> None:
-        """Run one batch of the data, and measure how the outputs differ from the Keras model's.
+        """Run one batch of the data, and measure how the outputs differ from the Keras model.
 
         After an error the artifact runs no further batch.
         """

@@ -176,7 +176,7 @@ def incomparable(e: Array, a: Array) -> str | None:
     if kind_of(e) is None or kind_of(e) != kind_of(a):
         return f"wrong dtype: expected {e.dtype}, received {a.dtype}"
     if e.size == 0:
-        return f"empty output of shape {e.shape}: nothing to compare"
+        return f"the output has the shape {e.shape}, so it has no values to compare"
     return None
 
 

@@ -27,7 +27,7 @@ from keras_norm.export.results.output_comparison import (
 from keras_norm.typing import Array, Json, TensorLike
 from keras_norm_verify.printable import printable
 
-# Upper bounds of the bins of a histogram of differences; the first bin holds exact zeros.
+# Upper bounds of the bins of a histogram of differences; the first bin has the differences of 0.
 DECADES = (0.0, *(float(f"1e{k}") for k in range(-10, 3)), float("inf"))
 
 # A map of differences has at most 128 cells on each axis, so that the JSON report stays small.

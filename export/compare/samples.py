@@ -99,7 +99,7 @@ class Samples:
         return inputs
 
     def case(self, rows: Sequence[int], length: int | None = None) -> Case:
-        """Make test inputs from some samples; cut or repeat each sequence to `length` timesteps.
+        """Make the inputs of one call from some samples; cut or repeat each sequence to `length`.
 
         Args:
             rows: as for `take`.

@@ -18,9 +18,9 @@ from keras_norm.export.results.output_comparison import DifferenceProfile, Outpu
 # pages. The legend in report.html repeats these three colors.
 BLUE, ORANGE, RED = (59, 130, 246), (249, 115, 22), (190, 18, 60)
 
-# Color levels are numbers from 0 to 2. Level 0 means equal values, level 1 a difference as large as
-# the tolerance, and level 2 a difference of 10**UP times the tolerance or more. A difference below
-# about 10**-DOWN times the tolerance has the level FAINTEST.
+# A color level is a number from 0 to 2: 0 for equal values, 1 for a difference as large as the
+# tolerance, and 2 for a difference of at least 10**UP times the tolerance. Every other difference
+# has at least the level FAINTEST, so that its color is visible.
 FAINTEST, DOWN, UP = 0.1, 4, 2
 
 # Heights in an image of differences, in units of the page's font size: the height of one row of
@@ -153,7 +153,8 @@ def colors(level: np.ndarray) -> np.ndarray:
 
 
 def _axis(name: str, cells: int, width: int, index: int | None) -> Axis:
-    # An axis of samples has no ticks: an index is a position in the batch, not in the user's data.
+    # An axis of samples has no ticks: the index is the number of a row in the batch, not the number
+    # of a sample in the user's data.
     if name == "sample":
         return Axis(name, (), width, None)
     ticks = sorted({0, (cells - 1) // 2, cells - 1})

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 
-# A text of one line, or a tuple with the text of each line.
+# A text with one line; or a tuple of texts, one text for each line.
 Lines = str | tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""The result of a check of exported files: failures, advice, and the train/inference gap."""
+"""The result of a check of exported files: failures, advice, and the effect of training mode."""
 
 import dataclasses
 import math

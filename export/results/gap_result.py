@@ -91,7 +91,7 @@ class LayerStatistics:
 
     @property
     def factor(self) -> float | None:
-        """Geometric mean of the factors between the moving variances and the data's variances."""
+        """The average factor by which moving variances differ from the variances of the data."""
         return None if self.log_ratio is None else math.exp(self.log_ratio)
 
     @property

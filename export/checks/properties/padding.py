@@ -66,7 +66,7 @@ class RightPadding(Padding):
     def advise(self, result: PropertyResult, subject: ArtifactResult) -> str | None:  # noqa: D102
         advice, left = super().advise(result, subject), subject.property(LeftPadding.name)
         if advice and left is not None and left.status == "pass":
-            return "Pad on the left: the model counts its timesteps from the end."
+            return "Pad on the left: padding on the left does not change the outputs."
         return advice
 
 

@@ -43,7 +43,7 @@ NAN, INF = np.nan, np.inf
         (np.zeros(2), np.array([0.0, NAN]), (0.0, 1e9), "NaN in 1 of 2 actual values"),
         (np.array([0.0, NAN]), np.array([0.0, NAN]), (0.0, 1e9), "NaN in 1 of 2 expected values"),
         (np.zeros((2, 3)), np.zeros((1, 3)), (0.0, 0.0), "expected (2, 3), received (1, 3)"),
-        (np.zeros((0, 3)), np.zeros((0, 3)), (0.0, 0.0), "empty output"),
+        (np.zeros((0, 3)), np.zeros((0, 3)), (0.0, 0.0), "no values to compare"),
         (np.zeros(2, "float32"), np.zeros(2, "int32"), (0.0, 0.0), "wrong dtype"),
         (np.zeros(2, "float32"), np.zeros(2, "float16"), (0.0, 0.0), True),
         (np.array([100000]), np.array([100001]), (0.1, 10.0), None),
