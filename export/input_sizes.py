@@ -29,7 +29,7 @@ class InputSizes:
 
     Attributes:
         layer: path of the layer.
-        slot: the layer's argument for the norm that removes the sizes, such as "kernel_norm".
+        slot: position in the cell of the norm that removes the sizes, such as "kernel_norm".
         norm: name of the norm's class.
         low: the size that 5 % of the timesteps are below.
         high: the size that 5 % of the timesteps are above.

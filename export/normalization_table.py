@@ -86,7 +86,7 @@ def _tables_of_input_sizes(model: keras.Model, samples: Samples) -> Iterator[Par
     """Make the table of the input sizes that a norm removes, and the advice below the table."""
     measured = measure_input_sizes(model, samples)
     if not measured:
-        yield paragraph("No norm of W x removes the size of the model's inputs.")
+        yield paragraph("No layer removes the size of the model's inputs by a norm of W x.")
         return
     yield Table(
         "Size of the input x at a timestep (a norm of W x removes it)",

@@ -22,7 +22,7 @@ from keras_norm.export.model.tolerance_factors import layer_depth, model_precisi
 from keras_norm.export.runtimes.runner import Run, Runner
 from keras_norm.typing import Arrays, TensorLike
 
-# Batch size of the test inputs of an export. Only the first test input has the batch size 1.
+# Batch size of the second and later test inputs of an export. The first has the batch size 1.
 ROWS = 3
 # Number of timesteps of the long test input. It tests models with a layer, such as a convolution,
 # whose output at a timestep depends on several timesteps.

@@ -13,7 +13,7 @@ from keras_norm.export.model.single_step import Step
 logger = logging.getLogger("keras_norm.export")
 
 # Keras' layers whose outputs at a timestep depend only on the inputs at this timestep and on
-# states. A layer of another class can have the attribute `reads_single_timesteps` with this fact.
+# states. Layers of other classes can set the attribute `reads_single_timesteps = True`.
 READ_SINGLE_TIMESTEPS = (
     keras.layers.InputLayer,
     keras.layers.RNN,

@@ -94,8 +94,8 @@ class Step:
             outputs = self._with_dynamic_time(whole)
         if not self.sequences:
             raise StreamingError(
-                "no input has the number of timesteps of a recurrent layer as its axis 1. Use an "
-                "input with dynamic time, keras.Input((None, ...))"
+                "no input (batch, time, ...) has as many timesteps as the first recurrent layer. "
+                "Use an input with dynamic time, keras.Input((None, ...))"
             )
         self.sequence_outputs = [n for n, t in outputs.items() if tuple(t.shape[1:2]) == (None,)]
         self.inputs = whole | {

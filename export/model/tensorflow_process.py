@@ -46,7 +46,7 @@ def pickle_channel(connection: "Connection[Any, Any]", functions: object) -> Cha
     )
 
 
-# The channel to the parent process, which `main` opens.
+# The channel to the parent process. `main` opens this channel.
 parent: Channel
 
 

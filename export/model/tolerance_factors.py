@@ -16,8 +16,8 @@ from keras_norm.named_layers import named_layers
 from keras_norm.substitution import Function, substituted_functions
 from keras_norm.typing import Array, Arrays, Nest, Shape, Tensor
 
-# Classes of layers whose `call` is replaced to record the number of timesteps: recurrent layers,
-# and wrappers that call another layer.
+# Classes of layers whose `call` is replaced to record the number of timesteps: RNN layers
+# and wrappers of other layers.
 RECORDED = (keras.layers.RNN, keras.layers.Bidirectional, keras.layers.TimeDistributed)
 
 
@@ -44,7 +44,7 @@ def model_precision(model: keras.Model, outputs: Mapping[str, Array]) -> str:
 
 
 def layer_depth(model: keras.Model) -> int:
-    """Return the largest number of layers with weights on a path from an input to an output.
+    """Return the largest number of layers with weights on one path from an input to an output.
 
     The layers of nested models count one by one.
     """

@@ -38,8 +38,8 @@ def pack(message: Json) -> bytes:
     arrays: list[npt.NDArray[Any]] = []
 
     def store(value: Any) -> Json:
-        # Convert bfloat16 to float32 here: a worker cannot import keras_norm, and so not `to_numpy`
-        # of `keras_norm.export.compare.arrays`.
+        # Convert bfloat16 to float32 as `to_numpy` of `keras_norm.export.compare.arrays` does. A
+        # worker cannot import keras_norm.
         array = np.asarray(value)
         array = array.astype(np.float32) if array.dtype.name == "bfloat16" else array
         arrays.append(array.astype(np.bytes_) if array.dtype.kind == "O" else array)

@@ -24,7 +24,7 @@ Run = Callable[[Arrays], Arrays]
 
 def _refuse(inputs: Arrays) -> Arrays:
     raise ValueError(
-        "the worker process has no model to run: it loaded none, or its script only converts models"
+        "the worker process has no model to run: no model is loaded, or the script only converts"
     )
 
 

@@ -93,7 +93,7 @@ REFUSED = {
     "half time": (
         TIME,
         after(keras.layers.Conv1D(3, 2, strides=2)),
-        "no input has the number of timesteps of a recurrent",
+        "has as many timesteps as the first recurrent",
     ),
 }
 
