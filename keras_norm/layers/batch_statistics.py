@@ -16,7 +16,6 @@ from keras_norm.ops.global_statistics import BatchStatistics, adds_over_replicas
 from keras_norm.ops.moments import Moments, identity, moments, statistics_dtype
 from keras_norm.ops.normalize import normalize
 from keras_norm.ops.replicas import all_reduce, is_part_of_batch, sum_over_replicas, synchronizes
-from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.typing import Serializable, Tensor
 
 
@@ -226,13 +225,6 @@ class StatisticsNormalization(AffineNormalization):
         first = ops.cast(ops.argmax(ops.cast(reached, "int32")), rows.dtype)
         row = ops.where(last_before < 0, first, last_before)
         return ops.take(mean, row, axis=0), ops.take(variance, row, axis=0)
-
-    def timestep_norm(self, training: bool) -> TimestepNorm:
-        """Return a `TimestepNorm`: pure functions that normalize a single timestep."""
-        learning = bool(training and self.trainable)
-        return TimestepNorm(
-            self.epsilon, learning, learning and self.synchronized and is_part_of_batch()
-        )
 
     def normalize_moving(self, x: Tensor, axis: int, mean: Tensor, variance: Tensor) -> Tensor:
         """Normalize `x` with a moving mean and variance that broadcast to `x`, as in inference."""

@@ -16,9 +16,16 @@ from keras_norm.ops.global_statistics import BatchStatistics
 from keras_norm.ops.leading_padding import count_leading_padding, roll_sequences
 from keras_norm.ops.masks import align_mask
 from keras_norm.ops.moments import Moments, statistics_dtype
-from keras_norm.ops.replicas import require_equal_lengths
+from keras_norm.ops.replicas import is_part_of_batch, require_equal_lengths
 from keras_norm.ops.timestep_norm import TimestepNorm
 from keras_norm.typing import Shape, Tensor, TensorLike
+
+
+def timestep_norm(layer: StatisticsNormalization, training: bool) -> TimestepNorm:
+    """Return a `TimestepNorm`: pure functions that normalize a single timestep, as `layer` does."""
+    learning = bool(training and layer.trainable)
+    synchronized = learning and layer.synchronized and is_part_of_batch()
+    return TimestepNorm(layer.epsilon, learning, synchronized)
 
 
 @keras.saving.register_keras_serializable(package="keras_norm")
@@ -131,7 +138,7 @@ class TimestepBatchNormalization(StatisticsNormalization):
 
     def step_norm(self, training: bool) -> TimestepNorm:
         """Return the norm as pure functions, which a recurrence applies at each timestep."""
-        return self.timestep_norm(training)
+        return timestep_norm(self, training)
 
     def call(
         self,

@@ -19,6 +19,7 @@ import keras
 from keras import ops
 
 from keras_norm.layers.batch_statistics import StatisticsNormalization
+from keras_norm.layers.timestep_batch_norm import timestep_norm
 from keras_norm.ops.grouped_norm import group_norms
 from keras_norm.ops.resets import reset_states, split_states
 from keras_norm.ops.sample_norm import SampleNorm
@@ -210,7 +211,7 @@ def _prepare(
 def _convert(layer: keras.Layer, slot: str, training: bool) -> Any:
     """Convert a norm layer of a cell to operations of the loop, or to a call of the layer."""
     if isinstance(layer, StatisticsNormalization):
-        of_step = layer.timestep_norm(training)
+        of_step = timestep_norm(layer, training)
         # In training, BatchNormalization of W x computes one mean over all timesteps. So the loop
         # does not apply this norm at each timestep: call its layer once for all timesteps.
         one_mean = of_step.learning and slot in KERNEL_SLOTS and not layer.per_timestep
