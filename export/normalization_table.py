@@ -22,9 +22,9 @@ from keras_norm.export.report.tables import (
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
-# `ADVICE` follows the table if the sizes of a layer's inputs differ: if their standard deviation,
-# divided by their mean, is at least SPREAD. For independent normal features the quotient is about
-# 1 / sqrt(2 * features): 0.25 for 8 features, 0.18 for 16.
+# The size of an input is the Euclidean norm of its features. `ADVICE` follows the table if the
+# standard deviation of the sizes, divided by their mean, is at least SPREAD. For independent normal
+# features the quotient is about 1 / sqrt(2 * features): 0.25 for 8 features.
 SPREAD = 0.3
 ADVICE = (
     "{layer}: the inputs differ in size, and the layer's {slot}, a {norm}, removes this "

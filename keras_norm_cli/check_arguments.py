@@ -134,7 +134,7 @@ def _require_folder(folder: pathlib.Path, option: str) -> None:
     if not existing.exists():
         raise NotADirectoryError(
             f"{option}: {existing} is a link to {existing.readlink()}, which does not exist. Make "
-            "this folder, or choose another."
+            "the folder to which the link points, or choose another."
         )
     if not existing.is_dir():
         raise NotADirectoryError(f"{option} must be a folder; {existing} is a file.")

@@ -70,7 +70,7 @@ def parse_golden_cases(content: bytes) -> GoldenCases:
         arrays = _read_arrays(content)
         text = arrays.get("golden_cases", np.zeros(()))
         fits = text.dtype.kind == "U" and not text.shape and text.nbytes <= 4 * MAX_CHARACTERS
-        _require(fits, "the file has no JSON text golden_cases, or the text is too long")
+        _require(fits, 'the file has no JSON text "golden_cases", or the text is too long')
         fields = json.loads(str(text), object_pairs_hook=_without_repeats)
         _require(isinstance(fields, dict), "the JSON text is not a dict")
         version = fields.pop("version", None)

@@ -201,8 +201,8 @@ def _problems(layer: LayerStatistics, length: int | None) -> Iterator[tuple[str,
         yield (
             f"the data have {length} timesteps, but the layer has moving statistics for only "
             f"{len(layer.by_row)} timesteps",
-            f"Build the layer with max_timesteps={length}. If all timesteps from timestep "
-            f"{len(layer.by_row)} on have equal statistics, do nothing.",
+            f"Build the layer with max_timesteps={length}, unless all timesteps from timestep "
+            f"{len(layer.by_row)} on have equal statistics.",
         )
 
 

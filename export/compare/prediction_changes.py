@@ -89,7 +89,10 @@ class PredictionChanges:
             counts.add(*predicted, difference, labels, axis_names(old.ndim, source), rows)
 
     def _find_rules(self, before: Array, labels: Array | None) -> tuple[str, ...]:
-        """Return the rule for predictions, such as argmax; two rules if the last batch decides."""
+        """Return the rule that makes predictions of outputs, such as argmax.
+
+        If only all data can show which of two rules is right, return both.
+        """
         if kind_of(before) != "float":
             return (VALUE,)
         if labels is not None and labels.dtype.kind != "f":

@@ -146,9 +146,10 @@ def expected_for_check(
 
 
 def measure_expected(model: keras.Model, cases: Sequence[Case], **fields: Any) -> Expected:
-    """Return test inputs with the model's precision, depth, timesteps and output scales.
+    """Return `Expected`: the test inputs, the model's outputs, and four measures for tolerances.
 
-    The tolerance of a comparison depends on these four properties.
+    The measures are the model's precision, its number of layers, its number of timesteps, and the
+    largest absolute value of each output.
 
     Args:
         model: a functional or a built sequential model.

@@ -182,7 +182,7 @@ def _text_layers(model: keras.Model, tensor: Tensor) -> list[keras.layers.Layer]
 
 
 def _separator(layers: Sequence[keras.layers.Layer]) -> str | None:
-    """Return the text between two words: " ", or "" for characters; None for texts of one word."""
+    """Return " " if layers split texts into words, "" for characters; None if they do not split."""
     for layer in layers:
         if isinstance(layer, keras.layers.TextVectorization):
             split = layer.get_config()["split"]

@@ -24,7 +24,7 @@ Run = Callable[[Arrays], Arrays]
 
 def _refuse(inputs: Arrays) -> Arrays:
     raise ValueError(
-        "the worker process has no model to run: no model is loaded, or the script only converts"
+        "the worker process has no model to run: it has loaded none, or it only converts models"
     )
 
 

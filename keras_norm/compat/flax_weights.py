@@ -24,7 +24,8 @@ from keras_norm.compat.named_weights import (
 )
 
 COLLECTIONS = ("params/", "batch_stats/")
-RANDOM_STATES = ("rngs/key", "rngs/count")  # states of random generators, which are not loaded
+RANDOM_STATES = ("rngs/key", "rngs/count")  # names in Flax' state that no variable of Keras gets
+
 # Norm of Keras -> (its Flax module, the default epsilon of the Flax module).
 NORMS = {
     keras.layers.LayerNormalization: ("LayerNorm", 1e-6),

@@ -42,8 +42,9 @@ def latest_with_enough(enough: Tensor) -> Tensor:
         int (time,).
     """
     number = ops.cumsum(ops.cast(enough[:, 0], "int32"))
-    # `number[t]` counts the timesteps 0...t with enough sequences. The last of these timesteps is
-    # the first index i with number[i] == number[t]: `searchsorted` returns this index.
+    # `number[t]` is the count of timesteps from 0 to t that have enough sequences. The count
+    # increases only at such timesteps. `searchsorted` finds the first index with an equal count:
+    # the timestep of the last increase.
     latest = ops.searchsorted(number, number, side="left")
     own = ops.arange(ops.shape(number)[0], dtype=latest.dtype)
     return ops.where(number == 0, own, latest)

@@ -199,7 +199,7 @@ def call_layer(
 
 
 def _make_template(slot: str, layer: keras.layers.Layer) -> Template:
-    """Validate the layer of a norm, such as "kernel_norm", and return its class and config.
+    """Validate the layer that is a cell's norm `slot`; return the class and config of the layer.
 
     keras.layers.BatchNormalization is replaced by keras_norm.BatchNormalization. Inside a loop the
     Keras layer receives no mask and updates its statistics at every timestep.

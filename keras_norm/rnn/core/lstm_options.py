@@ -7,7 +7,7 @@ from keras_norm.rnn.core.recurrence import ApplyNorm, CellWeights, WeightGradien
 from keras_norm.rnn.core.step_norms import StepNorms
 from keras_norm.typing import Tensor, Tensors
 
-# Name of the option with the largest absolute value that the cell state c may have.
+# Name of the option that limits the cell state c: |c| <= cell_clip.
 CELL_CLIP = "cell_clip"
 # Names of the peephole weights (units,) of the gates i, f and o.
 INPUT, FORGET, OUTPUT = PEEPHOLES = ("input_peephole", "forget_peephole", "output_peephole")

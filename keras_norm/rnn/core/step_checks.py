@@ -8,7 +8,7 @@ from keras_norm.typing import Tensor, Tensors
 
 
 def is_matrix(weight: Tensor) -> bool:
-    """Return whether a weight is a matrix W, whose gradient is the pair (x, da) of a = x W."""
+    """Return whether a weight is a matrix. `backward_step` returns two factors of its gradient."""
     return len(weight.shape) == 2
 
 
