@@ -227,7 +227,7 @@ class Step:
         lengths = {inputs[name].shape[1] for name in self.sequences}
         if len(lengths) > 1:
             raise ValueError(
-                f"the sequences of a stream must have equal lengths; received {sorted(lengths)}"
+                f"all inputs with a time axis must have equal lengths; received {sorted(lengths)}"
             )
         specs = self.inputs
         run_all: RunStream = functools.partial(run_over_time, run)

@@ -71,9 +71,9 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
             described.append(Slot(slot, width, norm))
         return tuple(described)
 
-    # If all gates share a dropout mask, `fold_weights` subtracts the mean of each row from the
-    # kernel, and the norm subtracts no mean. With one dropout mask for each gate, each row of x W
-    # would still have a mean, so the norm subtracts the mean.
+    # If all gates share a dropout mask, `fold_weights` subtracts the mean of each kernel row, so
+    # the norm need not subtract the mean of x W. With one dropout mask for each gate, kernel rows
+    # of zero mean do not give x W zero mean: the norm subtracts it.
     kernel, recurrent = (
         describe(slots, _centers_kernel(n)) for slots, n in zip(of_kernels, masks, strict=True)
     )

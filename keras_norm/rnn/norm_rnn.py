@@ -32,11 +32,12 @@ from keras_norm.rnn.slot_statistics import (
 from keras_norm.typing import Config, Nest, Tensor, TensorLike, Tensors
 
 UNSUPPORTED = (
-    "compiled=True does not support {layer_class} '{layer_name}'. Leave compiled at 'auto'. "
-    "compiled=True needs the activations tanh and sigmoid. A norm must be a LayerNormalization or "
-    "RMSNormalization with an epsilon above 0, a TimestepBatchNormalization, or a layer with a "
-    "method step_norm. A cell of your own needs a backward_step. Do not set "
-    "unroll=True, normalize_carry=True or reset_after=False. Turn off the checks of tf.debugging."
+    "compiled=True does not support {layer_class} '{layer_name}'. Leave compiled at 'auto', or "
+    "change these options: compiled=True needs the activations tanh and sigmoid, and norms of the "
+    "classes LayerNormalization and RMSNormalization (with an epsilon above 0) or "
+    "TimestepBatchNormalization, or of a class that defines step_norm. A cell class of your own "
+    "must define backward_step. Do not set unroll=True, normalize_carry=True or reset_after=False. "
+    "Turn off the checks of tf.debugging."
 )
 
 

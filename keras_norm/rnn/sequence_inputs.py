@@ -46,9 +46,10 @@ class SequenceInputs(NamedTuple):
     dtype: str
 
     def count_sequences(self, layers: Mapping[str, StatisticsNormalization]) -> dict[str, Tensor]:
-        """Count the unmasked sequences at each timestep, (time, 1), for each of the batch norms.
+        """Return for each layer the number of unmasked sequences at each timestep: (time, 1).
 
-        For a norm with `synchronized=True`, count the sequences of all replicas.
+        Layers with `synchronized=True` count the sequences of all replicas, other layers only the
+        sequences of this replica.
         """
         if not layers:
             return {}
@@ -94,7 +95,7 @@ def batch_statistics(moments: Mapping[str, Tensors], counts: Mapping[str, Tensor
 
 
 def time_first(run: Callable[..., Results]) -> Callable[..., Results]:
-    """Convert a function of `SequenceInputs` to a function of a batch (batch, time, features).
+    """Let a function whose sequences have time first take sequences (batch, time, features).
 
     The decorated function has the arguments of `run_batch`, and then those of `run` by name.
 

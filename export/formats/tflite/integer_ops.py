@@ -19,8 +19,8 @@ TensorFunction: TypeAlias = Callable[..., Tensor]
 FILE = "saved_model.pb"
 FLOAT32 = tf.float32.as_datatype_enum
 WHOLE = (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
-# Limits for the constant c of max(x, c) and min(x, c). A constant below SMALL, such as 1e-7, keeps
-# x away from 0. A constant above LARGE keeps x away from infinity.
+# max(x, c) and min(x, c) are rewritten if the constant c is below SMALL or above LARGE: 1e-7 keeps
+# x away from 0, and 1e9 keeps x away from infinity.
 SMALL, LARGE = 1e-2, 1e3
 
 # Operation without a 16-bit kernel in LiteRT -> equivalent function of operations that have 16-bit

@@ -59,8 +59,8 @@ def check_residuals(recurrence: Recurrence, step: StepResult, norms: StepNorms, 
     if columns != x.shape[-1]:
         raise ValueError(
             f"The gates that forward_step of {recurrence.cell.__name__} returns must have as many "
-            f"columns as x W. Received: {columns} columns, and {x.shape[-1]} columns of x W. Move "
-            "other arrays to the residuals."
+            f"columns as x W. Received: {columns} columns, and {x.shape[-1]} columns of x W. "
+            "Return arrays that are no gates in StepResult.residuals."
         )
     _require_calls(recurrence, norms.statistics, "forward_step", "norm({slot!r}, ...)")
 
