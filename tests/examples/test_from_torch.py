@@ -21,8 +21,8 @@ def test_the_tflite_file_has_the_outputs_of_pytorch(tmp_path, capsys):
     assert from_torch.main(["convert", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "model.tflite").is_file()
     printed = capsys.readouterr().out
-    assert "on inputs (20, 8, 8) differs" in printed
-    assert "on inputs (5, 16, 8) differs" in printed
+    assert "inputs (20, 8, 8): difference to PyTorch" in printed
+    assert "inputs (5, 16, 8): difference to PyTorch" in printed
 
 
 def test_other_outputs_than_those_of_pytorch_give_status_1(tmp_path):

@@ -316,7 +316,7 @@ def test_a_model_that_cannot_be_recalibrated_is_refused(make, error, message):
 
 def test_a_single_sequence_is_refused_for_per_timestep_statistics():
     model = model_of(keras_norm.BatchNormGRU(3, max_timesteps=6), shape=(None, 4))
-    with pytest.raises(ValueError, match=r"no statistics for .*kernel_norm'.*more data"):
+    with pytest.raises(ValueError, match=r"too few for statistics of .*kernel_norm'.*more data"):
         keras_norm.recalibrate(model, RNG.normal(size=(1, 6, 4)))
 
 
