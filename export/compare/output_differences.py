@@ -226,7 +226,7 @@ def merge_profiles(
 ) -> DifferenceProfile | None:
     """Merge the histograms and maps of an output's differences on two parts of the data.
 
-    The parts may differ in length. None stands for a part without differences.
+    The parts may differ in length. None means that a part has no differences.
     """
     if one is None or other is None:
         return one or other

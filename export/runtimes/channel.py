@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 Json: TypeAlias = Any
 
-# In the JSON of a message, {"array number": 3} stands for array number 3 of the message.
+# In the JSON of a message, {"array number": 3} refers to array number 3 of the message.
 ARRAY = "array number"
 
 
