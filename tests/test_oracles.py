@@ -1,4 +1,4 @@
-"""Compare the oracles of norms with numbers computed by hand, and gradients with differences.
+"""Compare the oracles of norms with known numbers, and their gradients with differences.
 
 tests/rnn/test_equations.py compares layers with the oracles of steps and sequences, and the same
 layers with those of Keras. tests/compat compares the layers with the layers of other libraries.

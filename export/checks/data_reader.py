@@ -115,7 +115,7 @@ class Data:
                 labels = _read_labels(y, samples.count)
             except ValueError as error:
                 if source:
-                    error.add_note(f"The error is about the data of {source}")
+                    error.add_note(f"The error is about the data of {source}.")
                 raise
             if not self.ordered:
                 _require_names("outputs", labels is not None and len(labels) > 1 and 0 in labels)
