@@ -238,6 +238,19 @@ class IgnoredNorm:
         return dy
 
 
+class RepeatedNorm:
+    """A norm whose gradient a step computes twice."""
+
+    def __init__(self, norm):
+        self.norm = norm
+
+    def __call__(self, slot, a):
+        return self.norm(slot, a)
+
+    def backward(self, slot, a, dy):
+        return self.norm.backward(slot, a, dy) + self.norm.backward(slot, 2.0 * a, dy)
+
+
 def misspelt(norm):
     return lambda slot, a: norm("haed_norm", a)
 
@@ -264,6 +277,11 @@ MISTAKES = {
         GRADIENT,
         with_norm(BACKWARD, 6, IgnoredNorm),
         r"Call norm.backward\('head_norm', a, dy\) once",
+    ),
+    "two gradients of a norm": (
+        GRADIENT,
+        with_norm(BACKWARD, 6, RepeatedNorm),
+        "Received: a second call",
     ),
     "a gradient of one state": (
         GRADIENT,

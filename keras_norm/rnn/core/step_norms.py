@@ -9,6 +9,11 @@ from keras_norm.typing import Tensor, Tensors
 
 WRONG_STATISTICS = "{}.statistics must return a list of tensors. Received: {}."
 WRONG_GRADIENTS = "{}.backward must return three gradients, of a, gamma and beta, as a tuple."
+REPEATED = (
+    "backward_step of {cell} must call norm.backward({slot!r}, a, dy) once. Received: a second call, "
+    "with statistics of one array only. Apply a norm to one array in a timestep, and add a slot for "
+    "another array."
+)
 
 
 class StepNorms:
@@ -72,10 +77,16 @@ class StepNorms:
         return y if bias is None else y + bias
 
     def backward(self, name: str, a: Tensor, dy: Tensor) -> Tensor:
-        """Return the gradient of `a`, and store the gradients of gamma and beta."""
+        """Return the gradient of `a`, and store the gradients of gamma and beta.
+
+        Raises:
+            ValueError: a second call for the same norm.
+        """
         norm = self.norms.get(name)
         if norm is None:
             return dy
+        if name in self.gradients:
+            raise ValueError(REPEATED.format(cell=self.cell.__name__, slot=name))
         of_slot = self.statistics[name], self.gamma.get(name), self.unmasked
         later = [self.carried[name]] if name in self.carried else []
         gradients = norm.backward(a, dy, *of_slot, *later)
