@@ -80,7 +80,8 @@ def _run(args: argparse.Namespace) -> tuple[int, str]:
         return WRONG_USE, (
             "There is not enough memory. Give less data, or smaller --batch-sizes and --lengths."
         )
-    # A custom layer may raise any exception. The exit status is 2: 1 means that a check failed.
+    # A custom layer may raise any exception. The exit status is WRONG_USE (2), because FAILED (1)
+    # means that a check failed.
     except Exception as error:
         return WRONG_USE, _with_line(error)
 

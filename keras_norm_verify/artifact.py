@@ -50,7 +50,7 @@ def find_artifact(path: pathlib.Path) -> pathlib.Path:
 
 
 def read_golden_cases(path: pathlib.Path, file: pathlib.Path | None = None) -> GoldenCases:
-    """Find and read the golden cases of an artifact.
+    """Find and read the golden cases (inputs and expected outputs) of an exported file.
 
     Args:
         path: an exported file or folder, or a folder of numbered versions.

@@ -165,7 +165,7 @@ class DataFlow:
         return before, origins
 
     def _find_assigned(self, variable: str) -> list[str]:
-        """List all tensors that are assigned to a variable; [] if others may be assigned too."""
+        """List all tensors that are assigned to a variable; [] if the list may be incomplete."""
         handle = self._nodes.get(("", variable))
         if handle is None or variable in self._fed or handle.op != "VarHandleOp":
             return []

@@ -133,9 +133,10 @@ def to_keras(model: keras.Model, *, verbose: bool = True) -> keras.Model:
     found = _convertible_layers(
         model,
         lambda layer: to_keras_layer(layer) is not None,
-        "to_keras replaces recurrent layers without norms, and normalization layers with options "
-        "that Keras' layers have too. It does not replace an RMSNormalization whose inputs may "
-        "have a mask, because keras.layers.RMSNormalization drops the mask.",
+        "to_keras replaces a layer by Keras' own layer. It replaces recurrent layers that have no "
+        "norm, and normalization layers whose options Keras has too. It does not replace an "
+        "RMSNormalization whose inputs may have a mask, because keras.layers.RMSNormalization "
+        "drops the mask.",
     )
     created = {path: to_keras_layer(layer) for path, layer in found.items()}
     replacements = {path: layer for path, layer in created.items() if layer}

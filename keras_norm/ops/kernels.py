@@ -10,9 +10,9 @@ from keras_norm.typing import Tensor
 # Smallest number of elements for which the fused kernel of batch normalization is faster than
 # separate operations.
 LARGE = 2**17
-# Assumed size of a dynamic dimension, to estimate the number of elements. TensorFlow needs 0.2 ms
-# to start the fused kernel in training, and 0.05 ms at inference. So the size for training is
-# smaller: fewer tensors then use the fused kernel.
+# Assumed size of a dynamic dimension, to estimate the number of elements. A smaller size means that
+# fewer tensors reach LARGE and use the fused kernel. The size is smaller for training, because
+# TensorFlow needs 0.2 ms to start the kernel in training, and 0.05 ms at inference.
 DYNAMIC_SIZE = {"training": 64, "inference": 256}
 
 

@@ -53,8 +53,8 @@ def run(
     batch = tf.shape(xs[0])[1]
     rows, length = -(-batch // parts), time
     if _is_dynamic(batch_size):
-        # Round up half of the batch size, and double the result if the batch is not split. So batch
-        # norm (never split) and per-sample norms need equally few compiled programs.
+        # Each size needs a compiled program: round half of the batch size up to a size of ROWS. If
+        # the batch is not split, double this size: batch norm needs no more programs either.
         rows = _round_up(-(-batch // PARTS), ROWS) * (PARTS // parts)
     if _is_dynamic(xs[0].shape[0]):
         length = _round_up(time, LENGTHS)
