@@ -33,8 +33,9 @@ OVERRIDDEN = {
 # Method of a functional model that rejects inputs whose shape differs from the static shape.
 SHAPE_CHECK = "_assert_input_compatibility"
 
-# Script that `export.formats` runs in a new process -> its private name of TensorFlow.
-# A script cannot import this dict, so a test checks that the script contains the name.
+# Script that `export.formats` runs in a new process -> (module, name) of the private TensorFlow
+# function that the script calls. A script cannot import this dict, so a test checks that the script
+# contains the name.
 WORKERS = dict.fromkeys(
     ("onnx/convert_onnx.py", "saved_model/run_saved_model.py"),
     (

@@ -8,8 +8,11 @@ from typing import Any, Self
 import rich.console
 import rich.progress
 
-DELAY = 1.0  # seconds after which a call shows its bar
-INTERVAL = 0.2  # minimum seconds between two updates of the bar, except for a step with a text
+DELAY = 1.0  # A call shows its progress bar after this number of seconds.
+
+# The minimum number of seconds between two updates of the progress bar. If the bar is shown, a call
+# of `Progress.step` with a text updates the bar at once.
+INTERVAL = 0.2
 
 
 class Progress(contextlib.AbstractContextManager["Progress"]):

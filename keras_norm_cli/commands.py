@@ -66,7 +66,8 @@ def export(args: argparse.Namespace) -> None:
         for each in formats:
             supported = {*known[each.name].options, "overwrite"}
             own = {name: value for name, value in options.items() if name in supported}
-            # `signature` selects the only signature of a file. `step` would add a second signature.
+            # With --signature step, the file has the step signature only. So ignore --step, which
+            # adds the step signature as a second signature.
             if own.get("signature"):
                 own["step"] = None
             path = folder / each.file_name if "version" in own else targets[each.name]

@@ -6,8 +6,10 @@ import sys
 import time
 from collections.abc import Iterator
 
-RAISE_AGAIN = 0.1  # seconds between two KeyboardInterrupts
-CLEANUP = 5.0  # seconds that an exception handler has to clean up before the next KeyboardInterrupt
+RAISE_AGAIN = 0.1  # The number of seconds between two KeyboardInterrupts.
+
+# An exception handler has this number of seconds to clean up before the next KeyboardInterrupt.
+CLEANUP = 5.0
 
 
 @contextlib.contextmanager

@@ -20,7 +20,8 @@ Place: TypeAlias = tuple[str, str]
 # constant in a function. An int is the index of an object of the SavedModel. None is a value that
 # a caller may choose.
 Origin: TypeAlias = str | int | None
-CONSTANT = "^"  # cannot be the name of a node
+CONSTANT = "^"  # TensorFlow allows no node with this name.
+
 # Operations with which the saver builds the path of a checkpoint file from other paths.
 JOINS = frozenset(
     ["Pack", "Select", "SelectV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin"]

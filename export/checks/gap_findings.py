@@ -26,11 +26,13 @@ from keras_norm.export.results.gap_result import (
 )
 from keras_norm.export.results.output_comparison import largest_known
 
-# A metric needs advice if inference mode is worse than training mode by more than this limit: an
-# accuracy that is 0.01 lower, or a mean squared error that is 1% higher.
+# The report gives advice if a metric is worse in inference mode than in training mode by more than
+# this limit. An accuracy may be lower by 0.01. A mean squared error may be higher by 1% of its
+# value in training mode.
 NOTABLE_METRIC = 0.01
-# Moving statistics that differ from the data need advice if training was too short. In the moving
-# average, the initial values then have a weight above 0.1, or there are fewer than 10 batches.
+# The report gives advice if the moving statistics differ from the data and training was too short.
+# Training was too short if the initial values have a weight above 0.1 in the moving average. If the
+# average excludes the initial values, training was too short with fewer than 10 batches.
 INITIAL_SHARE = 0.1
 FEW = 10
 # With fewer samples than FEW_SAMPLES, the report asks for more data: the mean of so few samples has

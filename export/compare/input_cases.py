@@ -123,8 +123,9 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
     if batch == 1:
         return cases
     for row in sorted({*map(int, np.linspace(0, batch - 1, min(batch, ROWS_WITH_NEIGHBORS)))}):
-        # Keep the sample of this row. In every other row r, use sample r + 1: the other rows then
-        # have new values, not only a new order.
+        # Keep the sample of this row. In every other row r, use sample r + 1. At least one sample
+        # of the other rows is then replaced by a different sample. A new order of the same samples
+        # would not be enough: it does not change the mean of a batch.
         cases.append((row, samples.case([r if r == row else r + 1 for r in range(batch)])))
         if samples.batch is None:
             cases.append((row, samples.case([row])))

@@ -30,8 +30,9 @@ def find_first_layer(
         prefix: beginning of every path; "encoder/" for the nested model "encoder".
     """
     nodes = nodes_in_order(model)
-    # One Keras model computes the outputs of all layers: Keras attaches masks to a model's outputs.
-    # The search in a nested model needs the masks of the nested model's inputs.
+    # Build a Keras model whose outputs are the outputs of all layers: Keras attaches the masks to
+    # the outputs of a model. The search in a nested model needs these masks, because the inputs of
+    # the nested model are outputs of other layers.
     every = keras.Model(list(model.inputs), [list(node.outputs) for node in nodes])
     outputs = every(list(inputs), training=False)
     names = [prefix + name for name in layer_names(nodes)]

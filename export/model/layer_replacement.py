@@ -159,9 +159,9 @@ def _cell_loop(
     xs = [ops.moveaxis(x, 1, 0) for x in xs]
     cell = at_inference(layer.cell)
     # The output of a masked timestep is the previous output, or zeros at the start of the sequence.
-    # So with a mask the loop passes the output from one iteration to the next. Without a mask it
-    # does not. No iteration would read the passed output, and OpenVINO loses a value that no
-    # iteration reads if the sequence has no timesteps.
+    # So with a mask, the loop passes the output from one iteration to the next. Without a mask, no
+    # iteration would read a passed output, so the loop does not pass it. In a sequence without
+    # timesteps, OpenVINO would lose a passed value that no iteration reads.
     repeats = mask is not None and not layer.zero_output_for_mask
     first = _zero_output(cell, xs[0], initial_state)
 

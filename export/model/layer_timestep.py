@@ -240,8 +240,9 @@ class LayerTimestep:
             previous = ops.where(has_output, previous, ops.zeros_like(output))
         result = [where_unmasked(unmasked, n, o) for n, o in zip(new, old, strict=True)]
         if isinstance(layer, NormRNN) and _counts_timesteps(layer):
-            # The last state of this NormRNN counts masked timesteps too. If `aligned`, it does not
-            # count the masked timesteps before the first unmasked timestep.
+            # The last of this layer's states is a timestep counter. The counter also counts masked
+            # timesteps. If `aligned`, it does not count the masked timesteps before the first
+            # unmasked timestep.
             counted = ops.logical_or(ops.reshape(unmasked, (-1,)), read_counter(old[-1]) > 0)
             aligned = layer.cell.slots.needs_alignment(training=False)
             result[-1] = advance_counter(old[-1], counted) if aligned else new[-1]

@@ -58,10 +58,10 @@ class _Split:
                 f'model "{model.name}" takes no texts, so there is nothing to split. Its inputs: '
                 + ", ".join(f"{name} ({spec.dtype})" for name, spec in specs.items())
             )
-        self.texts: dict[str, Tensor] = {}  # inputs of the preprocessing
-        self.numbers: dict[str, Tensor] = {}  # inputs of the core
-        self.computed: dict[str, Tensor] = {}  # outputs of the preprocessing
-        # id of a tensor of texts -> name of the model's input that determines the tensor.
+        self.texts: dict[str, Tensor] = {}  # Inputs of the preprocessing model.
+        self.numbers: dict[str, Tensor] = {}  # Inputs of the core model.
+        self.computed: dict[str, Tensor] = {}  # Outputs of the preprocessing model.
+        # Id of a tensor of texts -> name of the model's input that determines the tensor.
         self.names: dict[int, str] = {}
         self.inputs = []
         for name, spec in specs.items():

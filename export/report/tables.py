@@ -94,7 +94,7 @@ def number_columns(*names: str, width: int | None = None) -> tuple[Column, ...]:
     return tuple(Column(name, "number", width) for name in names)
 
 
-BLANK = paragraph("")  # a terminal shows an empty line
+BLANK = paragraph("")  # A terminal shows this paragraph as an empty line.
 
 
 def number(value: float | None) -> str:

@@ -10,9 +10,9 @@ from keras_norm.export.results.output_comparison import largest_known
 # differ by more than a factor of four.
 LARGE_DISTANCE = 1.0
 LARGE_LOG_RATIO = math.log(4.0)
-# The report mentions an output if its values in training and inference mode differ by more than 0.1
-# times the largest output. The report mentions a BatchNorm if its moving means differ from the
-# means of the data by more than 0.1 standard deviations.
+# The report mentions an output if its values in training mode and inference mode differ too much.
+# The limit is 0.1 times the largest absolute value of this output. The report mentions a BatchNorm
+# if its moving means differ from the means of the data by more than 0.1 standard deviations.
 NOTABLE = 0.1
 
 

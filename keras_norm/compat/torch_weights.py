@@ -23,8 +23,8 @@ Layers: TypeAlias = keras.layers.Layer | Sequence[keras.layers.Layer]
 CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell)
 RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional, *CELLS)
 COUNT = "num_batches_tracked"
-# Keras layer -> (PyTorch module, arguments with which the Keras layer computes its outputs). The
-# argument `epsilon` of load_torch_weights replaces the value None.
+# Keras layer -> (PyTorch module, arguments with which the Keras layer has the module's outputs).
+# The epsilon None stands for the argument `epsilon` of load_torch_weights.
 MODULES: dict[type[keras.layers.Layer], tuple[str, Config]] = {
     keras.layers.Dense: ("nn.Linear", {}),
     keras.layers.Embedding: ("nn.Embedding", {}),

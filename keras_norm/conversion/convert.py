@@ -30,8 +30,8 @@ Where: TypeAlias = Selector | list[Selector] | tuple[Selector, ...] | None
 Layers: TypeAlias = Mapping[str, keras.layers.Layer]
 
 TAG = "keras_norm_replacement"
-# Classes of layers that are replaced with their cells and norms. `convert` looks for no further
-# layers inside.
+# The cells and norms inside a layer of these classes belong to the layer. So `convert` never
+# replaces a cell or a norm inside such a layer separately.
 CLOSED = (*RECURRENT, NormRNN, NormCell)
 
 
@@ -244,8 +244,9 @@ def _replace(model: keras.Model, layers: Layers, replacements: Layers) -> keras.
         if not isinstance(config, dict) or TAG not in config:
             return part
         unseen.discard(config[TAG])
-        # `part` has the entries of the old layer beside its config, such as its name. Remove the
-        # entry `build_config`, so that the first call builds the new layer and can warn.
+        # Keep the entries of `part` that describe the layer's place in the model, such as
+        # `inbound_nodes`. Remove `build_config`: with it, Keras would build the new layer as if
+        # it was loaded from a file. A loaded layer does not warn of a norm of few features.
         beside = {name: value for name, value in part.items() if name != "build_config"}
         return {**beside, **serialized[config[TAG]]}
 

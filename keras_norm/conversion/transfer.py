@@ -29,8 +29,9 @@ def copy_weights(
         for each, side in zip((model, converted), zip(*pairs, strict=True), strict=True)
     )
     for source, target in zip(old, new, strict=True):
-        # On JAX, without NumPy, the two variables would share one buffer. `fit` of one model would
-        # delete the buffer, and the other model could not read it.
+        # Copy the values through NumPy. On JAX, `target.assign(source)` would let both variables
+        # share one buffer. `fit` of one model would delete the buffer, and the other model could
+        # not read it.
         target.assign(to_numpy(source))
     for layer, replacement in pairs:
         _copy_layer_weights(layer, replacement)

@@ -202,8 +202,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
         else:
             row = ops.minimum(ops.max(steps), self.max_timesteps - 1)
             here = ops.expand_dims(ops.arange(self.max_timesteps) == row, -1)
-            # `s[:1]` has one row, which equals its sum. For an empty batch `s[:1]` has no row, and
-            # its sum is 0. An empty batch has a count of 0, so the moving statistics ignore it.
+            # `s[:1]` has one row, so the sum over its rows equals this row. For an empty batch,
+            # `s[:1]` has no row, and the sum is 0. An empty batch has a count of 0, so the moving
+            # statistics ignore it.
             mean, variance = (ops.sum(s[:1], axis=0, keepdims=True) for s in batch[:2])
             batch = BatchStatistics(mean, variance, ops.where(here, batch.count, 0.0))
             batch = self.merge_replicas(batch, per_timestep=False)

@@ -4,7 +4,8 @@ from keras import ops
 
 from keras_norm.typing import Tensor
 
-# A timestep needs at least 2 unmasked sequences for batch statistics: the variance of 1 is 0.
+# A timestep needs at least 2 unmasked sequences for batch statistics: with a single sequence, the
+# variance is 0.
 MIN_SEQUENCES = 2
 
 

@@ -35,9 +35,9 @@ def align_mask(mask: Tensor, x: Tensor, axis: int) -> Tensor:
         )
     leading = list(range(len(mask.shape)))
     without_axis = [d for d in range(rank) if d != axis][: len(mask.shape)]
-    # A mask has the dimensions of x without the feature axis, or the first dimensions of x. Try
-    # both with equal sizes, then also with dynamic sizes, then also with sizes of 1, which
-    # broadcast.
+    # A mask has the dimensions of x without the feature axis, or the first dimensions of x. Compare
+    # the mask with both until it fits. The first time, all sizes must be equal. The second time, a
+    # dynamic size fits any size. The third time, a size of 1 in the mask fits any size too.
     for fits in (operator.eq, _may_equal, _may_broadcast):
         for dims in (without_axis, leading):
             if all(fits(mask.shape[i], shape[d]) for i, d in enumerate(dims)):

@@ -27,7 +27,8 @@ def independent_norms(
     learning = {id(norm) for norm in norms}
     dependent: set[int] = set()  # Ids of tensors that depend on a norm in `norms`.
     behind: set[int] = set()  # Ids of layers whose inputs depend on a norm in `norms`.
-    own: dict[int, list[keras.layers.Layer]] = {}  # Id of a layer -> its independent norms.
+    # Id of a layer -> the norms inside the layer that depend on no other norm inside the layer.
+    own: dict[int, list[keras.layers.Layer]] = {}
     for node in nodes_in_order(model):
         layer = node.operation
         inside = batch_norms(layer) if isinstance(layer, keras.layers.Layer) else ()

@@ -72,8 +72,9 @@ def recurrence_of(cell: NormCell, training: bool, drawn: Masks) -> Recurrence | 
         return tuple(described)
 
     # If all gates share a dropout mask, `fold_weights` subtracts the mean of each kernel row, so
-    # the norm need not subtract the mean of x W. With one dropout mask for each gate, kernel rows
-    # of zero mean do not give x W zero mean: the norm subtracts it.
+    # the norm need not subtract the mean of x W. If each gate has its own dropout mask, x W may
+    # have another mean than 0, even if each kernel row has zero mean. So the norm subtracts the
+    # mean of x W.
     kernel, recurrent = (
         describe(slots, _centers_kernel(n)) for slots, n in zip(of_kernels, masks, strict=True)
     )

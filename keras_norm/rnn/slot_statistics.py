@@ -64,7 +64,9 @@ def require_no_timestep_statistics(layer: keras.layers.RNN) -> None:
     for slot, norm in layer.cell.slot_layers().items():
         if norm in _statistics_norms(layer.cell):
             if slot in KERNEL_SLOTS and not norm.per_timestep:
-                continue  # This norm has one mean over all timesteps, so it supports resets.
+                # This norm has one mean over all sequences and timesteps. So the mean does not
+                # depend on the timesteps at which `resets` begins a new sequence.
+                continue
             raise ValueError(
                 f"{type(layer).__name__} '{layer.name}' does not support resets in training "
                 f"with {type(norm).__name__} in {slot}. This norm computes batch statistics at "

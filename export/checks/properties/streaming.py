@@ -78,8 +78,8 @@ class Streaming(Property):
         A file without a step signature is named only if the Keras model supports a step signature.
         """
         ran = [result for result in results if result.path and result.outputs]
-        # A file may run in several runtimes, but not every runtime can run its step signature. One
-        # comparison is enough: a file whose step signature was compared needs no note.
+        # A file may run in several runtimes, but not every runtime can run its step signature. If
+        # one runtime ran it, the note about files without a step signature does not name the file.
         streamed = {result.path for result in ran if result.property(self.name) is not None}
         without: dict[str, str] = {}
         notes: dict[str, str] = {}

@@ -26,8 +26,9 @@ class Weights(Property):
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
         """Fail if a call changed a variable, or if a repeat of the first call has other outputs."""
         case, first = subject.plan.expected.cases[0], subject.outputs[0]
-        # Run the first call of an exported file again, because the values of its variables may be
-        # unknown. The values of the Keras model's variables are known, so comparing them is enough.
+        # The variables of the Keras model can be read. So it is enough to compare their values
+        # before the first call and after the last call. The variables of an exported file may be
+        # hidden. So repeat its first call: other outputs show that a variable changed.
         repeated = first if subject.is_keras_model else subject.run(case.inputs)
         before = subject.variables
         if changed := find_changes(before, subject.run.variable_digests()):

@@ -13,8 +13,8 @@ import ml_dtypes  # noqa: F401  # this import adds the dtype bfloat16 to NumPy
 import numpy as np
 import worker_protocol as protocol
 
-# (name of a tensor in the graph, its dtype, number of this dtype in the C enum TF_DataType). The
-# dtype is NumPy's name, "bfloat16" or "string".
+# (name of a graph's tensor, name of its dtype, number of its dtype in the C enum TF_DataType).
+# The name of a dtype is, for example, "float32", "bfloat16" or "string".
 Tensor: TypeAlias = tuple[str, str, int]
 CType: TypeAlias = type[Any]
 

@@ -92,7 +92,8 @@ class SavedModelFile:
         Operation, or "jit_compile" -> names of its nodes or functions; empty if every server can
         run the model.
         """
-        # A server may lack XLA. So count every XLA operation, even with a CPU kernel in TensorFlow.
+        # A server may lack XLA. So return every XLA operation, even if TensorFlow has a CPU kernel
+        # for this operation.
         found = {
             op: nodes
             for op, nodes in self.ops.items()

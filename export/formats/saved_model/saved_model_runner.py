@@ -88,8 +88,8 @@ def saved_model_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
         return in_tensorflow
     in_c_api = sources_in_runtime(CApiRunner, folder, f"{name} (C API)", "float64")
     if file.multiplies_integers:
-        # Do not run an int8 model in OpenVINO: OpenVINO's outputs for an int8 model had an error of
-        # 0.35.
+        # Do not run an int8 model in OpenVINO: OpenVINO computed wrong outputs for an int8 model
+        # (docs/guides/runtimes.md).
         return (*in_tensorflow, *in_c_api)
     in_openvino = sources_in_runtime(OpenVINORunner, folder, name, "float32", "openvino")
     return (*in_tensorflow, *in_c_api, *in_openvino)

@@ -181,8 +181,9 @@ def _unsupported_ops(text: str, ops: dict[str, list[str]]) -> dict[str, list[str
     """Find the unsupported operations and their nodes in the converter's error text."""
     found: dict[str, list[str]] = {}
     for line, op in re.findall(r"(error: .*'|^\t)tf\.(\w+)", text, re.MULTILINE):
-        # The converter may have created the unsupported operation B from an operation A. `ops` has
-        # the names of the model's nodes, so none of B: the error text has the names of these nodes.
+        # The converter may have replaced an operation A of the model by an unsupported operation B.
+        # `ops` has only the model's operations, so not B. Read the names of the nodes that
+        # became B from the error text.
         named = [*found.get(op, []), *re.findall(r'"([^"@]+)@__inference_named', line)]
         nodes = ops.get(op, named)
         # The error text names each unsupported node as "name@function". The other nodes of the

@@ -32,8 +32,8 @@ def load(options: protocol.Options) -> protocol.Loaded:
         )
     key = options["signature"]
     if key not in signatures:
-        # Another exporter may give a signature any name. So `serving_default` also runs the only
-        # signature of a file, whatever its name is.
+        # Another exporter may give a signature any name. If the caller requests `serving_default`
+        # and the file has only one signature, run this signature.
         if key != "serving_default" or len(signatures) > 1:
             raise ValueError(
                 f"the file has no signature {key}; its signatures are: {', '.join(signatures)}"

@@ -109,7 +109,7 @@ TFLITE_FUNCTIONS: Substitutes = {
     tensorflow_scan: {"scan_by_step": scan_for_tflite, "scan_by_block": scan_for_tflite},
     operations: {"multiply": multiply_for_tflite},
     # Use no fused batch norm: TFLite lacks this operation. The converter would replace it by other
-    # operations, which round large means.
+    # operations, whose outputs have large rounding errors if the mean of the inputs is large.
     kernels: {"uses_fused_batch_norm": lambda x, axis, mode: False},
 }
 # Functions that replace functions of keras_norm while a model is traced for a TFLite file that

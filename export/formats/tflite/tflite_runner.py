@@ -96,8 +96,8 @@ def tflite_sources(path: pathlib.Path, name: str) -> tuple[Source, ...]:
     precision = coarsest(file.numbers)
     sources = list(sources_in_runtime(TFLiteRunner, path, name, precision))
     if not file.computes_in_integers:
-        # Do not run an int8 file in OpenVINO: OpenVINO's outputs for an int8 file had an error of
-        # 0.23.
+        # Do not run an int8 file in OpenVINO: for one file, OpenVINO's outputs had three times the
+        # error of LiteRT's outputs (docs/guides/runtimes.md).
         sources += sources_in_runtime(OpenVINORunner, path, name, precision, "openvino")
     if file.is_single_step:
         sources += sources_in_runtime(MicroRunner, path, name, precision, "micro")

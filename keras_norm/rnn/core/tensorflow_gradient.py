@@ -53,8 +53,9 @@ def run(
     batch = tf.shape(xs[0])[1]
     rows, length = -(-batch // parts), time
     if _is_dynamic(batch_size):
-        # Each size needs a compiled program: round half of the batch size up to a size of ROWS. If
-        # the batch is not split, double this size: batch norm needs no more programs either.
+        # Each size needs a compiled program. So round the size of half a batch up to a size in
+        # ROWS. If the batch is not split, double the rounded size. A batch that is not split then
+        # needs no more programs than a split batch.
         rows = _round_up(-(-batch // PARTS), ROWS) * (PARTS // parts)
     if _is_dynamic(xs[0].shape[0]):
         length = _round_up(time, LENGTHS)
