@@ -142,7 +142,7 @@ def _pairs_of_layers(
 
 
 def _copy_attributes(layer: keras.layers.Layer, copy: keras.layers.Layer) -> None:
-    """Copy to the copy of a layer: `trainable`, RNN states, and the results of `adapt`.
+    """Copy `trainable`, the states of an RNN and the results of `adapt` to the copy of a layer.
 
     A result of `adapt` is for example the vocabulary of a TextVectorization.
     """

@@ -206,7 +206,7 @@ def operations_are_watched() -> bool:
 
 
 def is_graph_of_replica() -> bool:
-    """Return whether the current graph is the outer graph of a replica (a model copy on one GPU).
+    """Return whether the current graph is the graph of a replica (a copy of the model on one GPU).
 
     MirroredStrategy can run `all_reduce` in this graph only. It cannot run `all_reduce` in the
     inner graph of a loop, a conditional or a nested function.
@@ -265,7 +265,7 @@ class _WeakGradient:
 
 
 def _graph_of_gradient(function: Callable[..., Tensor]) -> Any:
-    """Return the graph of a custom gradient that a module of `RELEASED` defines, else None."""
+    """Return the graph of a custom gradient; None unless a module of `RELEASED` defines it."""
     import tensorflow as tf
 
     of_tape = inspect.getclosurevars(function).nonlocals.get("tape_grad_fn")

@@ -89,7 +89,7 @@ def _is_model_file(path: pathlib.Path) -> bool:
 
 
 def _require_reports(args: argparse.Namespace, read: Sequence[pathlib.Path]) -> None:
-    """Require that reports can be written, and overwrite no file that the command reads."""
+    """Raise an error if a report cannot be written, or would overwrite an input of the command."""
     for option in ("json", "html"):
         if path := getattr(args, option):
             if not path.parent.is_dir():

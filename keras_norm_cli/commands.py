@@ -43,8 +43,8 @@ def export(args: argparse.Namespace) -> None:
         ValueError, OSError, ImportError: as for the exporters.
     """
     folder = pathlib.Path(args.to)
-    # If an export fails, the new artifacts of earlier formats are removed. A server may have loaded
-    # its artifact by then, so export to the formats of servers last.
+    # If the export to one format fails, the new artifacts in other formats are removed. A server
+    # may load an artifact as soon as it is written. So the formats that servers load come last.
     formats = sorted(
         map(format_named, dict.fromkeys(args.format)), key=lambda f: f.loaded_by_servers
     )

@@ -27,7 +27,10 @@ class GoldenCasesError(ValueError):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class GoldenCase:
-    """One test of an artifact: the inputs of a call or of a stream, and the expected outputs.
+    """One test of an artifact: inputs and expected outputs of one call, or of a call per timestep.
+
+    Calls for all timesteps, one after the other, are a stream. Each call after the first gets the
+    states that the previous call returned.
 
     Attributes:
         name: text such as "batch 3, length 7, padded left".

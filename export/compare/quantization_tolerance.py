@@ -22,8 +22,9 @@ from keras_norm.typing import Array
 # Values of the exporter's argument `quantize` for which the weights of a TFLite file have 8 bits.
 EIGHT_BITS = ("dynamic", "int8", "int16x8")
 # The precision of a file (a key of `tolerance.TOLERANCES`) for each value of the exporter's
-# argument `quantize`. The tolerance follows the coarser precision: the file's or the Keras model's.
-# If `quantize` is None, it follows the Keras model's, because "float64" is the finest precision.
+# argument `quantize`. The tolerance follows the coarser of two precisions: the file's precision
+# and the Keras model's precision. The precision for None is "float64", the finest precision: the
+# tolerance then follows the Keras model's precision.
 PRECISIONS: dict[str | None, str] = {
     None: "float64",
     "float16": "float16",

@@ -96,8 +96,8 @@ class WorkerProcess(ChildProcess):
     def __init__(self, script: str, *, subject: str, timeout: float) -> None:
         self._subject = subject
         self.timeout = timeout
-        # Folders of modules that the script imports. The script also imports modules from its own
-        # folder, which Python finds only without PYTHONSAFEPATH.
+        # Folders of modules that the script imports. The script's own folder is not in this list:
+        # Python itself searches that folder for modules, unless PYTHONSAFEPATH is set.
         folders = [str(pathlib.Path(file).parent) for file in (__file__, run_over_time.__file__)]
         folders.append(os.environ.get("PYTHONPATH", ""))
         path = os.pathsep.join(filter(None, folders))

@@ -113,7 +113,7 @@ def _list_variables(layer: keras.layers.Layer, is_hdf5: bool = False) -> list[ke
 def _require_same_order(
     old: Sequence[NamedWeight], variables: Sequence[keras.Variable], layer: keras.layers.Layer
 ) -> None:
-    """Raise a ValueError if the old and the new model have other weight counts or weight names."""
+    """Raise a ValueError if the old and the new weights differ in their number or their names."""
     pairs = list(zip(old, variables, strict=False))
     words = [weight.name.rpartition("/")[2] or variable.name for weight, variable in pairs]
     same = [word == variable.name for word, (_, variable) in zip(words, pairs, strict=True)]

@@ -24,7 +24,7 @@ class ClassSignature:
     """
 
     def __get__(self, layer: object, cls: Any) -> inspect.Signature | None:
-        """Return the constructor's signature for a class such as NormLSTM, but None for a layer."""
+        """Return the constructor's signature for a layer class, and None for its instances."""
         return cls.declared if layer is None and has_package_init(cls) else None
 
 

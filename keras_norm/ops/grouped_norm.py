@@ -33,7 +33,7 @@ class GroupedNorm:
     def statistics(
         self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
     ) -> Tensors:
-        """Compute the statistics of each group of features, without `unmasked` and `moving`."""
+        """Compute the statistics of each group of features; ignore `unmasked` and `moving`."""
         return self.norm.statistics(self._divide(a))
 
     def apply(self, a: Tensor, statistics: Tensors, gamma: Tensor | None) -> Tensor:

@@ -42,7 +42,7 @@ class SampleNorm:
     def statistics(
         self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
     ) -> Tensors:
-        """Compute the statistics of `a` over its last axis, without `unmasked` and `moving`."""
+        """Compute the statistics of `a` over its last axis; ignore `unmasked` and `moving`."""
         # Multiply instead of squaring: TFLite's SQUARE has no 16-bit kernel.
         if not self.center:
             return [self.inverse_deviation(row_mean(a * a), a.shape[-1])]
@@ -65,7 +65,10 @@ class SampleNorm:
         return 1.0 / (ops.where(v > 0, root, 0.0) + self.epsilon)
 
     def sensitivity(self, r: Tensor, n: int) -> Tensor | float:
-        """Compute the factor s of the backward pass in the class' docstring; s is 1 by default."""
+        """Compute s, a factor in the gradient of `a`. The class' docstring has the equation of s.
+
+        With `ddof=0` and `outside=False`, s is 1.
+        """
         factor = n / (n - self.ddof)
         if not self.outside:
             return factor

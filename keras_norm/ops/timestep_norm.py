@@ -121,10 +121,11 @@ class TimestepNorm:
     def sums_before(
         self, statistics: Tensors, d_gamma: Tensor, d_beta: Tensor, later: Tensors
     ) -> Tensors:
-        """Return the sums of dy and of a' * dy for the earlier timestep that computed mean and r.
+        """Return gradient sums for the earlier timestep whose mean and r this timestep uses.
 
-        The backward pass of the earlier timestep adds these sums to its own. The sums are 0 if this
-        timestep computed mean and r itself.
+        They are the sums of dy and dy * a' in the equations of `TimestepNorm`. The backward pass of
+        the earlier timestep adds them to its own sums. They are 0 if this timestep computed mean
+        and r itself.
         """
         sums = d_beta + later[0], d_gamma + later[1]
         return [ops.where(statistics[-1] > 0, 0.0, s) for s in sums]
@@ -140,7 +141,10 @@ def first_latest(width: int, dtype: str) -> Tensors:
 
 
 def with_latest(moving: Tensors, latest: Tensors) -> Tensors:
-    """Return the statistics of the last timestep with enough sequences, or moving statistics.
+    """Choose the mean and r for a timestep with too few sequences.
+
+    They come from the last timestep with enough sequences. If there is no such timestep, they are
+    the moving statistics.
 
     Args:
         moving: two moving statistics, and whether this timestep has enough sequences.

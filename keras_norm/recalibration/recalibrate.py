@@ -96,7 +96,10 @@ def recalibrate(
 
     @functools.cache
     def collector() -> StatisticsCollector:
-        """Clone the model late, in `collect_own`: an error there is sent to all processes."""
+        """Clone the model on the first call.
+
+        The first call is in `collect_own`, so an error while cloning is sent to all processes.
+        """
         return StatisticsCollector(model)
 
     def collect(paths: list[str] | None, given: Mapping[str, LayerMoments]) -> Statistics:

@@ -77,7 +77,7 @@ class Statistics:
 
     @classmethod
     def from_bytes(cls, contents: bytes, name: str) -> "Statistics":
-        """Read statistics from the bytes of `to_bytes`; errors call these statistics `name`."""
+        """Read statistics from bytes that `to_bytes` returned. Error messages begin with `name`."""
         try:
             arrays = read_npz(io.BytesIO(contents))
         except ValueError as error:

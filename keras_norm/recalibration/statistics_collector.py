@@ -128,10 +128,10 @@ class StatisticsCollector:
         return Statistics(total, used, hashed)
 
     def groups(self) -> list[list[str]]:
-        """List the paths of the layers that ran, in call order, with one list for each group.
+        """List the paths of the layers that ran, in call order, in groups to recalibrate together.
 
-        The norms of one recurrent layer are one group, because the inputs of each of them depend on
-        the others through the states.
+        The norms of one recurrent layer are one group, because the inputs of each norm depend on
+        the other norms through the states. Any other layer is a group of its own.
         """
         loops = [
             layer for _, layer in named_layers(self.model) if isinstance(layer, keras.layers.RNN)

@@ -22,7 +22,7 @@ from keras_norm.rnn.random_masks import Masks
 from keras_norm.rnn.sequence_inputs import Results, SequenceInputs, batch_statistics, time_first
 from keras_norm.typing import Tensor, Tensors
 
-# Keras backends with a custom gradient of a recurrence.
+# Keras backends for which this package has a custom gradient of the loop over time.
 BACKENDS = ("jax", "tensorflow", "torch")
 
 # Methods that compute a timestep of a cell. If a subclass overrides one of these methods, the
@@ -191,7 +191,7 @@ def weights_of(cell: NormCell, recurrence: Recurrence, dtype: str) -> Tree:
 
 
 def _masks_of_kernels(cell: NormCell, *masks: int) -> tuple[int, ...]:
-    """Return two numbers of dropout masks: of the inputs of W, and of the inputs of U.
+    """Return how many dropout masks the inputs of W have, and how many the inputs of U have.
 
     A joint form has norms of x W + h U, so both kernels get the larger number.
     """

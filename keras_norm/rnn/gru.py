@@ -129,7 +129,10 @@ class NormGRUCell(NormCell, keras.layers.GRUCell):
             )
 
     def has_keras_gates(self) -> bool:
-        """Return whether the gates equal those of keras.layers.GRUCell: no norm, no joint form."""
+        """Return whether the gates equal those of keras.layers.GRUCell.
+
+        They are equal if the cell has no norms and `norm_form="separate"`.
+        """
         return super().has_keras_gates() and self.norm_form == "separate"
 
     def build(self, input_shape: Shape) -> None:

@@ -124,9 +124,10 @@ class NormForm:
         return (*added, *self.joint_slots())
 
     def by_gate(self, norm: ApplyNorm) -> ApplyNorm:
-        """Return a function like `norm` that also accepts `JOINT_SLOT` if each gate has a norm.
+        """Return a function like `norm` that accepts `JOINT_SLOT` even if each gate has a norm.
 
-        For `JOINT_SLOT` the function normalizes the columns of each gate with the gate's norm.
+        `JOINT_SLOT` means the columns of all gates. If each gate has a norm, the function
+        normalizes the columns of each gate with the gate's norm.
 
         Args:
             norm: function (slot, tensor) -> tensor for the slots of the cell.

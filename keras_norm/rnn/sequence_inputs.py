@@ -95,7 +95,7 @@ def batch_statistics(moments: Mapping[str, Tensors], counts: Mapping[str, Tensor
 
 
 def time_first(run: Callable[..., Results]) -> Callable[..., Results]:
-    """Let a function whose sequences have time first take sequences (batch, time, features).
+    """Turn a function of sequences (time, batch, ...) into one of sequences (batch, time, ...).
 
     The decorated function has the arguments of `run_batch`, and then those of `run` by name.
 

@@ -30,7 +30,7 @@ def update_slots(cell: keras.layers.Layer, statistics: Mapping[str, BatchStatist
 
 
 def require_synchronizable(layer: keras.layers.RNN, time: int) -> None:
-    """Raise ValueError if norms with `synchronized=True` cannot add their statistics of replicas.
+    """Raise ValueError if norms with `synchronized=True` cannot sum statistics over the replicas.
 
     Args:
         layer: a recurrent layer in training.

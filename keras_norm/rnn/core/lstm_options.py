@@ -80,9 +80,16 @@ def project_output(m: Tensor, weights: CellWeights, norm: ApplyNorm) -> tuple[Te
 def projection_gradient(
     m: Tensor, residuals: Tensors, dh: Tensor, weights: CellWeights, norm: StepNorms
 ) -> tuple[Tensor, WeightGradients]:
-    """Return the gradient of m, and for the gradient of P the pair (m, gradient of m P).
+    """Return the gradient of m, and the factors of the gradient of P: (m, gradient of m P).
 
-    Arguments as for `project_output`, with the list that it returned, and the gradient of h.
+    The loop over time stores the factors. After the loop, one matrix product multiplies them.
+
+    Args:
+        m: the output of the cell without a projection (batch, units).
+        residuals: the list [m P] from `project_output`.
+        dh: the gradient of h.
+        weights: weights of the cell.
+        norm: norms of the step.
     """
     da = norm.backward(PROJECTION_SLOT, residuals[0], dh)
     return ops.matmul(da, ops.transpose(weights[PROJECTION_KERNEL])), {PROJECTION_KERNEL: (m, da)}

@@ -109,7 +109,9 @@ class Product(NamedTuple):
         grams: dict[str, Tensor],
         transposed: list[Tensor],
     ) -> tuple[Tensors, dict[str, Tensor]]:
-        """Compute the gradients of the inputs, and w of each norm: see the equations of `Product`.
+        """Compute the gradients of the inputs, and the factor w in the gradient of each norm.
+
+        The equations of `Product` define w. Only a norm that uses a Gram matrix has a w.
 
         Args:
             xs: inputs (..., features).

@@ -166,7 +166,7 @@ class FusedNorm:
     def statistics(
         self, a: Tensor, unmasked: Tensor | None = None, moving: Sequence[Tensor] = ()
     ) -> Tensors:
-        """Compute the statistics of `a`, without `unmasked`."""
+        """Compute the statistics of `a`; ignore the argument `unmasked`."""
         return self.normalize(a, None, None, moving)[1]
 
 

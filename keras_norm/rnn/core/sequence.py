@@ -70,7 +70,7 @@ class Loop(Protocol):
 
 
 class ForwardResults(NamedTuple):
-    """Results of `forward`: outputs, last states, batch statistics and residuals.
+    """Outputs, last states and batch statistics of `forward`, and arrays for the backward pass.
 
     Args:
         outputs: a list of the first state at every timestep (time, batch, units); or empty.

@@ -218,7 +218,9 @@ def _gradient(
 
 
 def _require_second_gradient(x: Tensor) -> None:
-    """Reject derivatives for which TensorFlow would return zeros, or raise an unclear error.
+    """Raise an error for derivatives that TensorFlow cannot compute through the custom gradient.
+
+    Without this check, TensorFlow would return zeros or raise an unclear error.
 
     Raises:
         NotImplementedError: a second gradient within XLA, or a forward-mode derivative.
