@@ -44,9 +44,9 @@ class PredictionChanges:
         # `_shares` is True if all outputs of the first model are between 0 and 1. `_distribution`
         # is True if these outputs also sum to 1 on the last axis.
         self._shares = self._distribution = True
-        # Counts of changed predictions by rule, such as LARGEST: the rule derives the prediction from
-        # the outputs. Two rules are counted until the last batch shows whether all outputs are
-        # probabilities; this decides the rule.
+        # Counts of changed predictions by rule. A rule, such as LARGEST, derives the prediction
+        # from the outputs. Two rules are counted, because only the last batch shows whether all outputs
+        # are probabilities and so which rule applies.
         self._counts: dict[str, _Counts] = {}
 
     def add(

@@ -14,8 +14,9 @@ from tests.distributed.child import Place
 
 RNG = np.random.default_rng(0)
 TIME = 6
-# The last batch of one row leaves replicas without rows. JAX cannot divide it over processes.
-SIZES = np.array([16, 8, 1])
+# The last batch of one row leaves replicas without rows. JAX trains on the first batch, because
+# every batch is compiled there; tests/examples/test_distributed.py trains for several epochs.
+SIZES = np.array([8, 8, 1])
 LENGTHS = RNG.integers(1, TIME + 1, SIZES.sum())
 X = RNG.normal(3.0, 2.0, (SIZES.sum(), TIME, training.FEATURES))
 X = np.where(np.arange(TIME)[:, None] < LENGTHS[:, None, None], X, 0.0)
@@ -35,7 +36,7 @@ def one_device(tmp_path_factory):
 def group(request, tmp_path_factory):
     """Train in a group of processes; return the folder of the files, and the results."""
     kind = request.param
-    sizes = SIZES[:2] if kind == "jax" else SIZES
+    sizes = SIZES[:1] if kind == "jax" else SIZES
     arrays = {"x": X[: sizes.sum()], "y": Y[: sizes.sum()], "sizes": sizes}
     folder = tmp_path_factory.mktemp(kind)
     with processes.Group(kind, training.train, folder, GROUPS[kind], **arrays) as started:
@@ -98,8 +99,8 @@ def test_the_saved_file_has_the_weights_of_every_replica(group):
 def test_a_group_evaluates_as_the_saved_file_in_one_process(group, name):
     _, folder, results = group
     (key,) = [key for key in results[0] if key.startswith("loss/") and key.endswith(f"/{name}")]
-    outputs = keras.saving.load_model(folder / f"{name}.keras").predict(X[:16], verbose=0)
-    expected = np.mean((outputs - Y[:16]) ** 2)
+    outputs = keras.saving.load_model(folder / f"{name}.keras").predict(X[:8], verbose=0)
+    expected = np.mean((outputs - Y[:8]) ** 2)
     for result in results:
         np.testing.assert_allclose(result[key], [expected], rtol=1e-5)
 

@@ -2,7 +2,7 @@
 
 `train` trains every model of `MODELS` on a few batches. It returns all weights after each batch,
 {"NAME/BATCH/PATH": (copies of this process, ...)}. Process 0 writes NAME.keras. A group also
-evaluates the models of `EVALUATED` on 16 rows, {"loss/BATCH/NAME": mean squared error}.
+evaluates the models of `EVALUATED` on 8 rows, {"loss/BATCH/NAME": mean squared error}.
 """
 
 import functools
@@ -82,7 +82,7 @@ def train(place: Place, x: np.ndarray, y: np.ndarray, sizes: np.ndarray) -> dict
             if place.rank == 0:
                 model.save(place.folder / f"{name}.keras")
         if place.count > 1 and name in EVALUATED:
-            loss = EVALUATE[place.kind](place, model, x[:16], y[:16])
+            loss = EVALUATE[place.kind](place, model, x[:8], y[:8])
             found[f"loss/{k}/{name}"] = np.reshape(loss, 1)
     return found
 
@@ -93,7 +93,7 @@ def train(place: Place, x: np.ndarray, y: np.ndarray, sizes: np.ndarray) -> dict
 def evaluate_mirrored(place, model, x, y):
     with place.strategy.scope():
         model.compile(loss="mse")
-    return model.evaluate(x, y, batch_size=8, verbose=0)
+    return model.evaluate(x, y, batch_size=4, verbose=0)
 
 
 def evaluate_multiworker(place, model, x, y):
@@ -108,7 +108,7 @@ def evaluate_multiworker(place, model, x, y):
 
 def evaluate_jax(place, model, x, y):
     with keras.distribution.DataParallel(auto_shard_dataset=False).scope():
-        return model.evaluate(place.shard(x), place.shard(y), batch_size=4, verbose=0)
+        return model.evaluate(place.shard(x), place.shard(y), batch_size=2, verbose=0)
 
 
 def evaluate_torch(place, model, x, y):

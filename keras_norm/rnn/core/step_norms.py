@@ -10,9 +10,8 @@ from keras_norm.typing import Tensor, Tensors
 WRONG_STATISTICS = "{}.statistics must return a list of tensors. Received: {}."
 WRONG_GRADIENTS = "{}.backward must return three gradients, of a, gamma and beta, as a tuple."
 REPEATED = (
-    "backward_step of {cell} must call norm.backward({slot!r}, a, dy) once. Received: a second call, "
-    "with statistics of one array only. Apply a norm to one array in a timestep, and add a slot for "
-    "another array."
+    "backward_step of {cell} must call norm.backward({slot!r}, a, dy) once. Received: a second "
+    "call. A norm stores the statistics of one array in a timestep. Add a slot for another array."
 )
 
 
