@@ -45,8 +45,8 @@ class PredictionChanges:
         # is True if these outputs also sum to 1 on the last axis.
         self._shares = self._distribution = True
         # Counts of changed predictions by rule. A rule, such as LARGEST, derives the prediction
-        # from the outputs. Two rules are counted, because only the last batch shows whether all outputs
-        # are probabilities and so which rule applies.
+        # from the outputs. Two rules are counted, because only the last batch shows whether all
+        # outputs are probabilities and so which rule applies.
         self._counts: dict[str, _Counts] = {}
 
     def add(
