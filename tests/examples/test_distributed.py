@@ -54,22 +54,12 @@ def expected(tmp_path_factory):
     return processes.run("jax", train_without_interruption, folder)
 
 
-def kill(folder, killed):
-    """Kill a process after an epoch; return the checkpoint."""
-    checkpoint = folder / "out" / "model.keras"
-    with start(folder, on_this_machine) as group:
-        group.wait_for_file(checkpoint, 120)
-        group.kill(killed)
-        assert group.wait(1 - killed, 60) != 0  # the other process does not wait for ever
-    return checkpoint
-
-
-def test_the_other_process_ends_if_the_process_of_the_coordinator_is_killed(tmp_path):
-    kill(tmp_path, killed=0)
-
-
 def test_a_killed_run_starts_again_and_equals_a_run_without_interruption(expected, tmp_path):
-    checkpoint = kill(tmp_path, killed=1)
+    checkpoint = tmp_path / "out" / "model.keras"
+    with start(tmp_path, on_this_machine) as group:
+        group.wait_for_file(checkpoint, 120)
+        group.kill(1)
+        assert group.wait(0, 60) != 0  # process 0 does not wait for ever
     epoch = int(keras.saving.load_model(checkpoint).optimizer.iterations) // STEPS
     assert 0 < epoch < EPOCHS
     with start(tmp_path, on_slurm) as group:
