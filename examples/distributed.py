@@ -68,9 +68,7 @@ def train(distribution, x, y, epochs, checkpoint):
             model.fit(x[order], y[order], shuffle=False, verbose=2, **options)
         # Save outside distribution.scope(): inside, process 0 would wait for the other processes.
         if jax.process_index() == 0:
-            # Write a new file, then replace the checkpoint by it. If the process crashes during
-            # `model.save`, the old checkpoint stays complete.
-            model.save(checkpoint.with_name("new.keras"))
+            model.save(checkpoint.with_name("new.keras"))  # a crash here keeps the old checkpoint
             os.replace(checkpoint.with_name("new.keras"), checkpoint)
     multihost_utils.assert_equal(model.get_weights(), "The processes have different weights")
     print(f"All {jax.process_count()} processes have equal weights and moving statistics.")
