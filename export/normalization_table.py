@@ -22,16 +22,17 @@ from keras_norm.export.report.tables import (
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
-# The size of an input is the Euclidean norm of its features. `ADVICE` follows the table if the
-# standard deviation of the sizes, divided by their mean, is at least SPREAD. For independent normal
-# features the quotient is about 1 / sqrt(2 * features): 0.25 for 8 features.
+# The size of an input is the Euclidean norm of its features. Messages call the size "scale".
+# `ADVICE` follows the table if the standard deviation of the sizes, divided by their mean, is at
+# least SPREAD. For independent normal features the quotient is about 1 / sqrt(2 * features): 0.25
+# for 8 features.
 SPREAD = 0.3
 ADVICE = (
-    "{layer}: the inputs differ in size, and the layer's {slot}, a {norm}, removes this "
-    "difference. If the size matters, pass norm_form='joint' to the layer, or put a Dense layer "
+    "{layer}: the inputs differ in scale, and the layer's {slot}, a {norm}, removes this "
+    "difference. If the scale matters, pass norm_form='joint' to the layer, or put a Dense layer "
     "with tanh before it. "
-    'Compare both with this model: see the guide "Inputs with few features, or whose scale '
-    'matters".'
+    'Compare both changes with this model: see the guide "Inputs with few features, or whose '
+    'scale matters".'
 )
 
 
@@ -86,10 +87,10 @@ def _tables_of_input_sizes(model: keras.Model, samples: Samples) -> Iterator[Par
     """Make the table of the input sizes that a norm removes, and the advice below the table."""
     measured = measure_input_sizes(model, samples)
     if not measured:
-        yield paragraph("No layer removes the size of the model's inputs by a norm of W x.")
+        yield paragraph("No recurrent layer removes the scale of the model's inputs.")
         return
     yield Table(
-        "Size of the input x at a timestep (a norm of W x removes it)",
+        "Scale (Euclidean norm) of the inputs at a timestep, which the layer removes",
         (
             Column("layer, and its norm", "path", 38),
             *number_columns("5 % are below", "5 % are above", "deviation / mean"),

@@ -50,7 +50,7 @@ class PackedSequences:
         filled = self.mask.mean()
         return (
             f"<PackedSequences of {len(self.places)} sequences in {len(self.rows)} rows of "
-            f"{self._length} timesteps, {filled:.0%} filled>"
+            f"{self._length} timesteps, {filled:.0%} of the timesteps filled>"
         )
 
     def pack(self, sequences: Sequence[TensorLike]) -> Array:

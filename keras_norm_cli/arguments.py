@@ -157,8 +157,8 @@ def make_parser() -> argparse.ArgumentParser:
         default=[DEFAULT_FORMAT],
         metavar="NAME",
         help=f"formats to write: {', '.join(BUILT_IN)}; the default is {DEFAULT_FORMAT}. Writes "
-        f"{', '.join(f'DIR/{each.file_name}' for each in BUILT_IN.values())}, and with --version N "
-        "DIR/saved_model/N or DIR/model-N.tflite",
+        f"{', '.join(f'DIR/{each.file_name}' for each in BUILT_IN.values())}. The option --version "
+        "N changes the path to DIR/saved_model/N or DIR/model-N.tflite",
     )
     export.add_argument(
         "--quantize",
@@ -225,6 +225,6 @@ def make_parser() -> argparse.ArgumentParser:
     new_model(convert)
 
     inspect = command("inspect", "list a model's normalization layers, inputs and outputs")
-    text = "also warn of norms that remove differences between the magnitudes of their inputs"
+    text = "also warn if a recurrent layer removes differences in scale between its inputs"
     npz(inspect, "--data", f"{ARRAYS}: {text}")
     return parser

@@ -155,7 +155,7 @@ def _require_export_options(args: argparse.Namespace) -> None:
     if args.quantize in NEED_SAMPLES and not args.samples:
         raise ValueError(
             f"--quantize {args.quantize} needs samples for the scales of the activations. Give "
-            "--samples FILE.npz, a few hundred samples like the model's later inputs."
+            "--samples FILE.npz, a few hundred samples like the model's inputs in production."
         )
     if args.quantize in NEED_SAMPLES and args.step:
         raise ValueError(

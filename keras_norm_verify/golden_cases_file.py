@@ -112,8 +112,9 @@ def _make_dataclass(kind: type[Fields], fields: dict[str, Json], where: str) -> 
     values: dict[str, Json] = {}
     for name, value in fields.items():
         value = tuple(value) if isinstance(value, list) else value
-        problem = f"the field {name} of {where} is a {type(value).__name__}: its type is wrong"
-        _require(_has_type(value, kinds[name]), f"{problem}, or a value in it has a wrong type")
+        problem = f"the field {name} of {where} is a {type(value).__name__}: this type is wrong"
+        problem += ", or the type of an entry of the field is wrong"
+        _require(_has_type(value, kinds[name]), problem)
         values[name] = value
     return kind(**values)
 

@@ -40,7 +40,8 @@ def test_other_sequences_are_packed_in_the_same_places():
     labels = packed.pack([np.full(3, 1.5), np.full(2, 2.5), np.full(1, 3.5)])
     np.testing.assert_array_equal(labels, [[1.5, 1.5, 1.5, 3.5], [2.5, 2.5, 0, 0]])
     np.testing.assert_array_equal(packed.unpack_last(labels), [1.5, 2.5, 3.5])
-    assert repr(packed) == "<PackedSequences of 3 sequences in 2 rows of 4 timesteps, 75% filled>"
+    text = "3 sequences in 2 rows of 4 timesteps, 75% of the timesteps filled"
+    assert repr(packed) == f"<PackedSequences of {text}>"
 
 
 def test_the_default_length_is_that_of_the_longest_sequence():

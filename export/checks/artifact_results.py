@@ -169,9 +169,10 @@ def _find_small_units(expected: Expected) -> Iterator[str]:
         varies = np.ptp(np.concatenate(rows), axis=0)
         small = np.flatnonzero((varies > 0) & (varies < allowed[name]))
         if small.size:
-            more = f" and {small.size - 1} more" if small.size > 1 else ""
+            more = f" (and {small.size - 1} more)" if small.size > 1 else ""
             yield (
-                f"output {name!r}: unit {small[0]}{more} varies by {varies[small[0]]:.2g}, but "
-                f"the tolerance is {allowed[name]:.2g}, because other units are larger. An error "
-                "of this unit may pass: give a smaller atol=, or make the unit a separate output"
+                f"output {name!r}: unit {small[0]}{more} varies by only {varies[small[0]]:.2g}, "
+                f"but the tolerance is {allowed[name]:.2g}, because other units have larger "
+                "values. So the check may not find wrong values of this unit. Give a smaller "
+                "atol=, or make the unit a separate output"
             )

@@ -215,5 +215,5 @@ def _describe_large_gap(gap: TrainInferenceGap) -> Finding:
     """
     advice = "Call recalibrate(model, training_data), and check again; or give a larger max_gap."
     if gap.worst is None:
-        advice = "Correct the cause that the message names, or give no max_gap."
+        advice = "Correct the problem that prevents the measurement, or give no max_gap."
     return Finding("Keras model", gap.description, advice)

@@ -10,7 +10,7 @@ from keras_norm.export.compare.input_cases import names_edge_case
 from keras_norm.export.results.artifact_result import ArtifactResult, FirstDifference
 from keras_norm.export.results.check_result import Finding
 
-RUN_ADVICE = "Correct the cause that the message names, or export the model again."
+RUN_ADVICE = "Correct the problem that prevents the run, or export the model again."
 VALUES_ADVICE = "Export the model again: the outputs are not the outputs of this model."
 
 
@@ -55,8 +55,9 @@ def _describe_cause(result: ArtifactResult, first: FirstDifference, wrong: list[
             f"{observation}"
         )
         advice += (
-            " A norm of equal values magnifies rounding errors. Use keras_norm.LayerNormalization, "
-            "which magnifies rounding errors least, or a norm with a larger epsilon."
+            " A normalization layer magnifies rounding errors if its input values are equal. Use "
+            "keras_norm.LayerNormalization, which magnifies rounding errors least, or use a larger "
+            "epsilon."
         )
     return Finding(result.name, observation, advice)
 

@@ -29,8 +29,8 @@ def warn_of_static_batch(model: keras.Model) -> None:
         warnings.warn(
             f'model "{model.name}" has the static batch size {batch}, and the exported file will '
             "have the same batch size. For a dynamic batch size, begin the model with "
-            "keras.Input(shape): without this layer, a Sequential model has the sizes of its first "
-            "call",
+            "keras.Input(shape). A Sequential model without keras.Input has the batch size of its "
+            "first call",
             stacklevel=4,  # show the user's line that called the exporter
         )
 
@@ -44,8 +44,8 @@ def refuse_unsupported_model(model: keras.Model) -> None:
             raise ValueError(
                 f'layer "{path}" ({type(layer).__name__}) is stateful: all requests to a server '
                 "would share its state. Build the model with stateful=False and a dynamic time "
-                "dimension, keras.Input((None, ...)), and copy the weights (set_weights): the "
-                "signature step then takes the states as inputs and returns them"
+                "dimension, keras.Input((None, ...)). Copy the weights with set_weights. The "
+                'exported signature "step" takes the states as inputs and returns them'
             )
     # Refuse a model with a NaN weight, because all its outputs are NaN.
     for path, layer in layers:

@@ -217,7 +217,9 @@ def make_golden_cases(
         golden_cases += [stream_case(k, step) for k in (every if step_only else [1])]
     source = f'the outputs of the Keras model "{name}"'
     if in_eight_bits:
-        source = "the outputs that the file had at export, because 8 bits are less exact than Keras"
+        source = (
+            "the file's outputs at export (in 8 bits, they differ from the Keras model's outputs)"
+        )
     elif quantize:
         source += f" to the precision of {quantize}"
     return GoldenCases(name, source, installed_versions(), {}, tuple(golden_cases))

@@ -28,7 +28,7 @@ READ_SINGLE_TIMESTEPS = (
 )
 
 MIXES_TIMESTEPS = (
-    "a layer that is not recurrent combines several timesteps, such as pooling or convolution"
+    "a layer that is not recurrent, such as pooling or convolution, combines several timesteps"
 )
 
 

@@ -226,9 +226,9 @@ class LayerTimestep:
         has_output_state = isinstance(cell, NormCell) or type(cell) in STATE_NAMES
         if not (has_output_state or layer.zero_output_for_mask):
             raise StreamingError(
-                f'layer "{layer.name}" repeats its previous output at a masked timestep, but the '
-                f"states of its {type(cell).__name__} may not contain the previous output. Build "
-                "the layer with zero_output_for_mask=True"
+                f'layer "{layer.name}" repeats its previous output at a masked timestep. It is not '
+                f"known whether the states of its {type(cell).__name__} contain the previous "
+                "output. Build the layer with zero_output_for_mask=True"
             )
         unmasked = ops.cast(mask[0] if isinstance(mask, list | tuple) else mask, "bool")
         # A masked timestep repeats the previous output, which is the state h of the cell. Before

@@ -152,10 +152,10 @@ def layers_table(
         "Moving statistics, compared with the statistics of the data",
         columns,
         tuple(rows),
-        "The distance between the moving statistics and the statistics of these data. By timestep, "
-        "a color shows the distance: blue up to one standard deviation, orange and red above one "
-        "standard deviation. A timestep is blank if the training sequences or the data were too "
-        "short to reach it.",
+        "The distance between the moving statistics and the statistics of these data. In the "
+        'column "by timestep", the color of a timestep shows its distance: blue up to one '
+        "standard deviation, orange and red above one standard deviation. A timestep has no color "
+        "if the training sequences or the data were too short to reach it.",
     )
 
 

@@ -140,4 +140,7 @@ class TrainInferenceGap:
         """A line that says that training and inference mode differ by more than `max_gap`."""
         known = self.worst is not None
         size = f"is {self.worst:.3g}" if known else f"was not measured ({self.reason})"
-        return f"the train/inference gap {size}, but must be at most max_gap={self.max_gap:.3g}"
+        return (
+            "the train/inference gap (the difference between the outputs in training mode and in "
+            f"inference mode) {size}, but must be at most max_gap={self.max_gap:.3g}"
+        )

@@ -126,6 +126,6 @@ def _require_same_order(
     of_new = f"{variables[k].path} {tuple(variables[k].shape)}" if k < len(variables) else "none"
     raise ValueError(
         f"The old model has {len(old)} weights, and {describe(layer)} has {len(variables)}. Weight "
-        f"{k} is the first that differs: old {of_old}, new {of_new}. Create all layers of the old "
-        "model in their order, and pass all weights of the old model."
+        f"{k} is the first that differs: old {of_old}, new {of_new}. Build the new model with all "
+        "layers of the old model, in the same order. Pass all weights of the old model."
     )

@@ -117,8 +117,9 @@ def require_last_axes(layer: keras.layers.Layer, source: str) -> None:
     from_the_end = [axis if axis < 0 else axis - len(shape) for axis in axes]
     if from_the_end != list(range(-len(axes), 0)):
         raise ValueError(
-            f"{source} normalizes the last axes, but received {describe(layer)} with "
-            f"axis={layer.axis}. Create the layer with axis=-1."
+            f"{source} normalizes the last axis, or several last axes, but received "
+            f"{describe(layer)} with axis={layer.axis}. Create the layer with axis=-1, or for two "
+            "axes with axis=[-2, -1]."
         )
 
 

@@ -109,9 +109,9 @@ def _require_norms(cell: keras.layers.Layer) -> None:
     }
     listed = ", ".join(f"'{slot}': {norm}" for slot, norm in slots.items())
     advice = (
-        f"Create the layer as {'NormLSTM' if lstm else 'NormGRU'}(units, {{{listed}}}) with "
-        f"biased=keras_norm.compat.BiasedLayerNormalization(epsilon={EPSILON}) and "
-        f"norm=keras_norm.LayerNormalization(epsilon={EPSILON})"
+        f"Create biased = keras_norm.compat.BiasedLayerNormalization(epsilon={EPSILON}) and "
+        f"norm = keras_norm.LayerNormalization(epsilon={EPSILON}). Then create the layer as "
+        f"{'NormLSTM' if lstm else 'NormGRU'}(units, {{{listed}}})"
     )
     if not isinstance(cell, NormCell):
         raise ValueError(f"The weights have norms, but {describe(cell)} has none. {advice}.")

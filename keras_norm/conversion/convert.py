@@ -196,7 +196,10 @@ def _select(layers: Layers, where: Where) -> Layers:
     chosen: set[str] = set()
     selectors: Sequence[Selector] = where if isinstance(where, list | tuple) else [where]
     if not selectors:
-        raise ValueError("where is an empty list. Name a layer, or pass None for all layers.")
+        raise ValueError(
+            f"where must name at least one layer. Received: where={where!r}. Pass None for all "
+            "layers."
+        )
     for selector in selectors:
         if not isinstance(selector, str) and not callable(selector):
             raise TypeError(

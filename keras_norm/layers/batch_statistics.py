@@ -153,9 +153,9 @@ class StatisticsNormalization(AffineNormalization):
         elif self.momentum is None or self.debias:
             raise ValueError(
                 f"Layer {self.name!r} does not count its updates, because it was built with a "
-                "momentum and debias=False. momentum=None and debias=True need the number of "
-                f"updates. Received: momentum={self.momentum}, debias={self.debias}. Set both in "
-                "the constructor of the layer."
+                "momentum and debias=False. The number of updates is needed for momentum=None, and "
+                f"for debias=True. Received: momentum={self.momentum}, debias={self.debias}. Set "
+                "momentum and debias in the constructor of the layer."
             )
         w = self.update_weight(n, mean.dtype)
         for moving, batch in ((self.moving_mean, mean), (self.moving_variance, variance)):

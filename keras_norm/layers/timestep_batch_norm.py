@@ -123,8 +123,9 @@ class TimestepBatchNormalization(StatisticsNormalization):
             )
         if not (is_int(min_sequences) and min_sequences >= MIN_SEQUENCES):
             raise ValueError(
-                "min_sequences must be an int of 2 or more: a timestep with this number of "
-                f"sequences uses its own statistics. Received: min_sequences={min_sequences!r}."
+                "min_sequences must be an int of 2 or more: a timestep with at least this number "
+                "of sequences uses its own statistics. Received: "
+                f"min_sequences={min_sequences!r}."
             )
         self.max_timesteps = int(max_timesteps)
         self.min_sequences = int(min_sequences)

@@ -53,10 +53,10 @@ class Bidirectional(keras.layers.Bidirectional):
             for layer in (self.forward_layer, self.backward_layer):
                 if not isinstance(layer, NormRNN):
                     raise ValueError(
-                        f"resets needs a layer of keras_norm, such as keras_norm.NormLSTM. "
-                        f"Received: {type(layer).__name__} in {type(self).__name__} "
-                        f"'{self.name}'. To replace the layers of a model, call "
-                        "keras_norm.convert(model, None)."
+                        "Only layers of keras_norm, such as keras_norm.NormLSTM, have the "
+                        f"call argument resets. Received: {type(layer).__name__} in "
+                        f"{type(self).__name__} '{self.name}'. To replace the layers of a model, "
+                        "call keras_norm.convert(model, None)."
                     )
             mask = join_resets(sequences, mask, resets)
         return super().call(sequences, initial_state, mask, training)

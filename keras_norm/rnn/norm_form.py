@@ -89,10 +89,10 @@ class NormForm:
         for slots, kernel in zip(self.kernel_slots(), kernels, strict=True):
             if sum(slots.values()) != kernel.shape[1]:
                 raise ValueError(
-                    "The norms of W x, or those of U h, must have as many columns as the kernel. "
-                    f"Received norms of the widths {slots}, and a kernel of shape "
-                    f"{tuple(kernel.shape)}. Correct SLOTS of {type(self).__name__}, in multiples "
-                    f"of units={self.units}."
+                    "The sum of the widths of all norms of a kernel must equal the number of "
+                    f"columns of the kernel. Received norms of the widths {slots}, and a kernel of "
+                    f"shape {tuple(kernel.shape)}. Correct {type(self).__name__}.SLOTS, which has "
+                    f"each width divided by units={self.units}."
                 )
 
     @classmethod

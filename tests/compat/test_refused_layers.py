@@ -116,8 +116,8 @@ OTHER_EQUATIONS = {
         (FLAX_NORM, KerasBN(), "BatchNorm has epsilon=1e-05, but received"),
         (FLAX_NORM, LN(epsilon=1e-6, ddof=1), "with ddof=1"),
         (FLAX_NORM, keras_norm.BatchNormalization(epsilon=1e-5, debias=True), "debias=True"),
-        (FLAX_NORM, KerasLN(1, 1e-6), "LayerNorm normalizes the last axes, but"),
-        (FLAX_NORM, RMS(axis=1), "with axis=1. Create the layer with axis=-1."),
+        (FLAX_NORM, KerasLN(1, 1e-6), "LayerNorm normalizes the last axis, or"),
+        (FLAX_NORM, RMS(axis=1), "with axis=1. Create the layer with axis=-1, or"),
     ],
     "addons": [
         ("rnn", keras_norm.LayerNormLSTM(UNITS), "Create the layer as NormLSTM"),

@@ -88,7 +88,7 @@ def test_a_selector_of_another_type_is_refused(where):
 
 
 def test_an_empty_list_of_selectors_is_refused():
-    with pytest.raises(ValueError, match="where is an empty list"):
+    with pytest.raises(ValueError, match="where must name at least one layer"):
         convert(sequential(keras.layers.LSTM(2)), where=[])
 
 

@@ -104,4 +104,4 @@ def test_inspect_advises_if_the_sizes_differ(x, advised):
     console.print(*to_rich(summary_tables(model, samples)), sep="\n")
     text = " ".join(console.file.getvalue().split())
     assert "LayerNormalization, kernel_norm" in text
-    assert ("lstm: the inputs differ in size" in text) == advised
+    assert ("lstm: the inputs differ in scale" in text) == advised

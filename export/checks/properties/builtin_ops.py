@@ -37,7 +37,7 @@ class BuiltInOps(Property):
             return self.not_applicable("a function has no file")
         used, known = subject.run.ops(), format_of(path)
         if not used:
-            return self.not_applicable("this runtime does not list the operations of the file")
+            return self.not_applicable("this runtime cannot list the operations in a file")
         if known is not None and (foreign := known.foreign_ops(path, used)):
             names = ", ".join(sorted(foreign))
             return self.failed(f"a runtime without extensions lacks these operations: {names}")

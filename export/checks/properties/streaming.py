@@ -22,7 +22,10 @@ class Streaming(Property):
     """
 
     name = "streaming"
-    meaning = "the step signature gives other outputs than the model for whole sequences"
+    meaning = (
+        "calls of the step signature, one for each timestep, give other outputs than one call of "
+        "the model with the whole sequence"
+    )
     advice = "Export the model again with step=True."
 
     def applies_to(self, subject: Subject) -> bool:

@@ -29,7 +29,8 @@ def read_representative(
     if data is None and quantize in INTEGERS:
         raise ValueError(
             f'quantize="{quantize}" needs samples for the scales of the activations. Give '
-            "samples={input name: array}, a few hundred samples like the model's later inputs"
+            "samples={input name: array}, a few hundred samples like the model's inputs in "
+            "production"
         )
     if data is None or quantize not in EIGHT_BITS:
         return None

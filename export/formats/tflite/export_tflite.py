@@ -84,10 +84,10 @@ def export_tflite(
             random inputs the outputs must be finite. On `samples` the root mean square of the
             errors must be at most a quarter of the output's standard deviation, as in
             `keras_norm.export.check`.
-        samples: real, complete samples like the model's later inputs: arrays by input name, or one
-            array for a model with one input. The file is run on up to three samples instead of
-            random inputs. "int8" and "int16x8" need a few hundred samples, and take the scales of
-            activations from all samples. The scales of a step signature come from the inputs and
+        samples: real, complete samples like the model's inputs in production: arrays by input name,
+            or one array for a model with one input. The file is run on up to three samples instead
+            of random inputs. "int8" and "int16x8" need a few hundred samples, and take the scales
+            of activations from all samples. The scales of a step signature come from the inputs and
             states that occur while the samples stream through the model. "dynamic" is tested on the
             samples if they are given.
         step: whether to write the step signature beside `serving_default`, as for

@@ -77,7 +77,7 @@ def verify_useful(
     if all(np.all(y == y[:1]) for y in expected.values()):
         raise ValueError(
             "the model returns equal outputs for all samples, so the error of the quantized file "
-            "cannot be measured. Give samples like the model's later inputs"
+            "cannot be measured. Give samples like the model's inputs in production"
         )
     rule = useful_tolerance(spreads(expected))
 
@@ -102,14 +102,14 @@ def verify_useful(
     finer = f'quantize="{"int16x8" if quantize == "int8" else "float16"}"'
     if not worst:
         raise VerificationError(
-            f"{_describe_error(worst)}. The error is more than the limit of a quarter of the "
-            "standard deviation. Scale all inputs to similar ranges, give samples like the model's "
-            f"later inputs, or choose {finer}"
+            f"{_describe_error(worst)}. The error is larger than the limit: a quarter of the "
+            "standard deviation of the Keras model's output. Scale all inputs to similar ranges, "
+            f"give samples like the model's inputs in production, or choose {finer}"
         )
     if _error(worst) > COSTLY:
         logger.warning(
-            "%s: the error is %.0f%% of the standard deviation. Measure the accuracy on labels, or "
-            "choose %s",
+            "%s. The error is %.0f%% of this standard deviation. Measure the accuracy on labels, "
+            "or choose %s",
             _describe_error(worst),
             100 * _error(worst),
             finer,
@@ -129,8 +129,8 @@ def warn_of_cost(file: pathlib.Path, dynamic: pathlib.Path, quantize: str, input
     if worse:
         logger.warning(
             'the file with quantize="%s" is %s than with quantize="dynamic" (%.0f kB, %.2g ms; '
-            '"dynamic": %.0f kB, %.2g ms): it repeats the operations of its recurrent layers for '
-            'every timestep. Choose "dynamic" if the device computes in float32 too',
+            '"dynamic": %.0f kB, %.2g ms). A file in integers repeats the operations of recurrent '
+            'layers for every timestep. Choose "dynamic" if the device can compute in float32',
             quantize,
             " and ".join(worse),
             size / 1e3,

@@ -60,7 +60,7 @@ def check_residuals(recurrence: Recurrence, step: StepResult, norms: StepNorms, 
         raise ValueError(
             f"The gates that forward_step of {recurrence.cell.__name__} returns must have as many "
             f"columns as x W. Received: {columns} columns, and {x.shape[-1]} columns of x W. "
-            "Return arrays that are no gates in StepResult.residuals."
+            "Put arrays that are not gates into StepResult.residuals, not into StepResult.gates."
         )
     _require_calls(recurrence, norms.statistics, "forward_step", "norm({slot!r}, ...)")
 

@@ -8,7 +8,10 @@ from keras_norm.rnn.core.recurrence import FusedNorm, Tree
 from keras_norm.typing import Tensor, Tensors
 
 WRONG_STATISTICS = "{}.statistics must return a list of tensors. Received: {}."
-WRONG_GRADIENTS = "{}.backward must return three gradients, of a, gamma and beta, as a tuple."
+WRONG_GRADIENTS = (
+    "{}.backward must return three gradients in a tuple: the gradients of the input, of gamma and "
+    "of beta."
+)
 REPEATED = (
     "backward_step of {cell} must call norm.backward({slot!r}, a, dy) once. Received: a second "
     "call. A norm stores the statistics of one array in a timestep. Add a slot for another array."

@@ -106,11 +106,13 @@ def test_a_unit_smaller_than_the_tolerance_gives_a_note():
     kernel, bias = model.get_layer("y").get_weights()
     model.get_layer("y").set_weights([kernel * [1e6, 1.0], bias])
     report = check(model, [KerasRunner(model)], DATA)
-    (note,) = [note for note in report.notes if "other units are larger" in note]
-    assert note.startswith("output 'y': unit 1 varies by")
+    (note,) = [note for note in report.notes if "other units have larger values" in note]
+    assert note.startswith("output 'y': unit 1 varies by only")
     plain = sequence_model()
     assert not [
-        n for n in check(plain, [KerasRunner(plain)], DATA).notes if "other units are larger" in n
+        n
+        for n in check(plain, [KerasRunner(plain)], DATA).notes
+        if "other units have larger values" in n
     ]
 
 

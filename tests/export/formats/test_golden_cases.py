@@ -39,7 +39,7 @@ def test_an_exported_file_has_golden_cases_and_passes(exported, kind):
     [
         (
             "dynamic",
-            "the outputs that the file had at export, because 8 bits are less exact than Keras",
+            "the file's outputs at export (in 8 bits, they differ from the Keras model's outputs)",
         ),
         ("float16", 'the outputs of the Keras model "m" to the precision of float16'),
     ],

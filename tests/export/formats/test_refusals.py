@@ -32,7 +32,7 @@ def of_text():
     ("build", "message", "name"),
     [
         *((with_nan, '"y" has NaN in its weight "bias".*training diverged', n) for n in EXPORTS),
-        *((stateful, r'counter" \(GRU\) is stateful: .* signature step', n) for n in EXPORTS),
+        *((stateful, r'counter" \(GRU\) is stateful: .* signature "step"', n) for n in EXPORTS),
         *(
             (build, message, name)
             for build, message in [

@@ -55,7 +55,7 @@ def test_inspect_lists_norms_inside_cells_with_their_statistics(run):
         assert part in text
     assert "TimestepBatchNormalization" in text
     assert "timesteps: 3/5" in text
-    assert "No layer removes the size of the model's inputs by a norm of W x." in text
+    assert "No recurrent layer removes the scale of the model's inputs." in text
 
 
 def test_inspect_names_the_layer_that_lost_a_mask(run, tmp_path):

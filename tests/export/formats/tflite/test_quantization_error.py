@@ -96,7 +96,7 @@ def test_an_error_of_a_tenth_of_the_deviation_logs_a_warning(linear, caplog, fac
     if warned:
         assert caplog.messages[0].startswith('output "y" of the quantized file has an error of 0.1')
         assert caplog.messages[0].endswith(
-            ": the error is 13% of the standard deviation. "
+            ". The error is 13% of this standard deviation. "
             'Measure the accuracy on labels, or choose quantize="int16x8"'
         )
 
@@ -108,7 +108,7 @@ def test_a_file_with_a_large_error_is_refused(tmp_path):
     layer.set_weights([np.array([[1.0], [1e-3]])])
     rng = np.random.default_rng(0)
     x = rng.normal(size=(100, 2)) * [1.0, 300.0]
-    with pytest.raises(VerificationError, match=r"error .* more than the limit of a quarter"):
+    with pytest.raises(VerificationError, match=r"error .* larger than the limit: a quarter"):
         export_tflite(model, tmp_path / "m.tflite", quantize="int8", samples=x)
     assert list(tmp_path.iterdir()) == []
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_larger_or_slower_than_dynamic_logs_a_warning(
     if message == "is larger and slower than":
         assert caplog.messages[0].startswith(
             'the file with quantize="int8" is larger and slower than with quantize="dynamic" '
-            '(400 kB, 0.76 ms; "dynamic": 66 kB, 0.18 ms): it repeats the operations'
+            '(400 kB, 0.76 ms; "dynamic": 66 kB, 0.18 ms). A file in integers repeats the '
         )
     assert message is None or message in caplog.messages[0]
 
