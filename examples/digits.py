@@ -42,7 +42,7 @@ def build(name):
 
 
 def train(model, rate, data, epochs):
-    """Train a model; return rows (gradient step, test accuracy), one row every EVERY steps."""
+    """Train a model; return its test accuracy at regular steps: rows (gradient step, accuracy)."""
     x_train, x_test, y_train, y_test = data
     curve, step = [], 0
 

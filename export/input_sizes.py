@@ -45,12 +45,13 @@ class InputSizes:
 
 
 def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes]:
-    """Measure the sizes of the inputs x of each recurrent layer whose norm removes these sizes.
+    """Measure the sizes (Euclidean norms) of inputs x whose scale a recurrent layer removes.
 
-    LayerNorm(W x) is an example: the results for x and 2 x are equal. Only the first `MAX_SAMPLES`
-    samples are measured. A layer counts if its x comes from the model's inputs, and no layer with a
-    matrix is between x and these inputs: a Dense layer can turn the size of its inputs into a
-    direction. A layer without an unmasked timestep is left out.
+    A normalization in the cell removes the scale. With LayerNorm(W x), for example, the results for
+    x and 2 x are equal. Only the first `MAX_SAMPLES` samples are measured. A layer counts if its x
+    comes from the model's inputs, and no layer with a matrix is between x and these inputs: a Dense
+    layer can turn the size of its inputs into a direction. A layer without an
+    unmasked timestep is left out.
     """
     readers = {id(layer) for layer in _readers_of_inputs(model)}
     layers = [

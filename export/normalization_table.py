@@ -84,7 +84,10 @@ def _row(path: str, layer: keras.Layer) -> Row:
 
 
 def _tables_of_input_sizes(model: keras.Model, samples: Samples) -> Iterator[Paragraph | Table]:
-    """Make the table of the input sizes that a norm removes, and the advice below the table."""
+    """Make a table of input sizes (Euclidean norms), and the advice below the table.
+
+    The table has only layers that remove the scale of their inputs, for example by LayerNorm(W x).
+    """
     measured = measure_input_sizes(model, samples)
     if not measured:
         yield paragraph("No recurrent layer removes the scale of the model's inputs.")

@@ -202,7 +202,7 @@ def _require_number(name: str, value: float | None) -> None:
 def expected_on_data(
     expected: Expected, measured: DataMeasurements, rtol: float | None, atol: float | None
 ) -> Expected:
-    """Return the expected outputs with the user's tolerances and the measurements of all data.
+    """Return the expected outputs, and add the user's tolerances and the output scales on all data.
 
     Raises ValueError if `atol` is so large that an output of zeros would pass.
     """

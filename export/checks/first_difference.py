@@ -175,10 +175,11 @@ class _Tensors:
         }
 
     def contain(self, outputs: Sequence[Array], fresh: "_Tensors | None") -> bool | None:
-        """Return whether the file has all outputs of a layer; None if the new export lacks them.
+        """Return whether the file has all outputs of a layer; None if this is unknown.
 
-        `fresh` has the tensors of a new export whose outputs are right. It shows at which indices
-        an output must be, if both files have equally many tensors.
+        `fresh` has the tensors of a new export whose outputs are right. The result is None if
+        `fresh` lacks an output of the layer. If both files have equally many tensors, `fresh` shows
+        at which indices an output must be.
         """
         verdicts = []
         for output in outputs:

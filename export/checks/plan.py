@@ -21,7 +21,7 @@ TIMESTEPS = 10_000
 
 
 class Stream(NamedTuple):
-    """Test sequences that a file runs one timestep at a time, with the expected outputs.
+    """Sequences and expected outputs for a test in which a file computes one timestep per call.
 
     Attributes:
         step: the single-step model.

@@ -198,10 +198,12 @@ def _layer_statistics(
 
 
 def _count_updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, float | None]:
-    """Return the number of updates of a BatchNorm, and the weight (0 to 1) of its initial values.
+    """Return the number of updates of moving statistics, and the share of their initial value.
 
-    Each row of the statistics (each timestep) has its own number of updates. The weight is the
-    largest weight of the initial value in any row.
+    Each row of the statistics (each timestep) has its own number of updates. The share (0 to 1) is
+    the coefficient of the initial value in the moving average. The largest share of all
+    updated rows is returned, or 1 without updates. Both results are None if the layer does not
+    count updates.
     """
     count = getattr(layer, "update_count", None)
     if count is None:

@@ -36,7 +36,7 @@ def is_text(array: Array) -> bool:
 
 
 def to_bytes(texts: TensorLike) -> Array:
-    r"""Convert texts to an array of bytes objects in UTF-8, the result of `tf.Tensor.numpy()`.
+    r"""Convert texts to an array of UTF-8 bytes objects, the same form as from `tf.Tensor.numpy()`.
 
     The elements are objects, because an array of fixed width needs the memory of the longest text
     for every text.

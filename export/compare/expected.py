@@ -115,7 +115,7 @@ class Expected:
         return found
 
     def case_tolerance(self, case: Case, precision: str = "float64") -> Tolerance:
-        """Return the tolerance for the outputs of one call, compared without the other calls.
+        """Return the tolerance for a comparison that includes the outputs of one call only.
 
         An exporter uses this tolerance for every call. `check` uses it for rows of extreme values:
 

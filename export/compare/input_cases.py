@@ -133,7 +133,7 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
 
 
 def pad_samples(samples: Samples, fills: Mapping[str, float]) -> dict[str, Arrays]:
-    """Return the inputs of some samples: not padded, padded on the right, padded on the left.
+    """Return three versions of the same samples: not padded, padded right and padded left.
 
     The keys of the result are "", "right" and "left". The padding consists of masked timesteps:
     `fills` has the value of each masked input.
@@ -166,7 +166,7 @@ MASKS: dict[str, Callable[[int, int], Array]] = {
 
 
 def _zeros(array: Array) -> TensorLike:
-    """Return 0, which fills a row of zeros; the first sample if integer data contain no 0."""
+    """Return 0 to fill a row of zeros. For integer data without a 0, return the first sample."""
     return 0 if array.dtype.kind == "f" or (array == 0).any() else array[0]
 
 

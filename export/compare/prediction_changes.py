@@ -90,9 +90,9 @@ class PredictionChanges:
             counts.add(*predicted, difference, labels, axis_names(old.ndim, source), rows)
 
     def _find_rules(self, before: Array, labels: Array | None) -> tuple[str, ...]:
-        """Return the rule that makes predictions of outputs, such as argmax.
+        """Return one or two rules that may turn these outputs into predictions, such as argmax.
 
-        If only all data can show which of two rules is right, return both.
+        Two rules are returned if only all data together can show which rule is right.
         """
         if kind_of(before) != "float":
             return (VALUE,)

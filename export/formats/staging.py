@@ -137,7 +137,7 @@ def _replace(new: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def _move(new: pathlib.Path, target: pathlib.Path) -> None:
-    """Rename a file or folder to an unused path; raise OSError if the path is now in use.
+    """Rename a file or folder to `target`; raise OSError if `target` already exists.
 
     If two exports to one path end together, the later export fails.
     """

@@ -151,7 +151,7 @@ class Judge:
         return Judge(self.model, deterministic, self.run)
 
     def _accept(self, case: Case, result: OutputComparison) -> None:
-        """Widen the tolerance of an output, so that a difference from rounding passes; log it."""
+        """Accept a difference that rounding causes: widen the tolerance, and log a warning."""
         self._accepted.setdefault(case.name, {})[result.output] = result.atol
         logger.warning(
             'model "%s" magnifies rounding errors: for %s, output %r of the exported model '

@@ -204,7 +204,7 @@ def _zero_output(cell: Cell, xs: Tensor, states: Nest) -> Tensor:
 
 
 def where_unmasked(unmasked: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """Return `new` for sequences with an unmasked timestep, and `old` for a masked timestep.
+    """Return `new` for each sequence whose current timestep is unmasked, `old` for other sequences.
 
     `unmasked` has the shape (batch,); `new` and `old` are (batch, ...).
     """

@@ -55,9 +55,10 @@ class TrainedRunner(Runner):
         return dict(self._call("variable_digests"))
 
     def find_other_layer(self, inputs: Arrays, share: float) -> str | None:
-        """Return the path of the first layer whose outputs differ on the two backends, or None.
+        """Return the path of the first layer whose outputs differ between TensorFlow and `backend`.
 
-        The backends are TensorFlow in this process, and the backend that trained the model.
+        TensorFlow runs in this process. `backend`, such as "jax", trained the model and runs in the
+        parent process. The result is None if no such layer is found.
 
         Args:
             inputs: arrays by input name.

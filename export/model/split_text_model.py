@@ -104,7 +104,7 @@ class _Split:
     def _call_layer(
         self, layer: Any, received: Sequence[Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Tensors:
-        """Call a layer. If it turns texts into numbers, replace them by inputs of the core."""
+        """Call a layer. If it turns texts into numbers, return new inputs of the core instead."""
         texts = [tensor for tensor in received if tensor.dtype == "string"]
         if texts and getattr(layer, "inputs", None):
             return self._call_layers(layer, list(received[: len(layer.inputs)]))

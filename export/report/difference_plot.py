@@ -50,7 +50,10 @@ def plot_differences(report: CheckResult) -> "Figure":
 
 
 def _draw(axes: "Axes", names: tuple[str, ...], result: OutputResult, k: int) -> None:
-    """Plot the differences of one output in color `k`; the artifacts `names` have equal results."""
+    """Plot the differences of one output, which are equal for all artifacts in `names`.
+
+    `k` is the index of the color and of the marker.
+    """
     profile = result.profile
     assert profile is not None
     # The axes of `profile.worst` are (timestep, unit), (unit,) or (sample,). NaN becomes infinity.

@@ -96,7 +96,7 @@ class LayerStatistics:
 
     @property
     def large(self) -> bool:
-        """Whether the BatchNorm's moving statistics differ too much from the data for inference."""
+        """Whether the moving statistics are too far from the data's statistics for inference."""
         return self.distance is not None and (
             self.distance > LARGE_DISTANCE or (self.log_ratio or 0.0) > LARGE_LOG_RATIO
         )

@@ -166,7 +166,7 @@ def start(
     stderr: IO[bytes],
     new_session: bool,
 ) -> "subprocess.Popen[bytes]":
-    """Start a Python process. Its last argument is the file number of its connection.
+    """Start a Python process, and pass the file descriptor of a connection as the last argument.
 
     Args:
         command: the other arguments of Python.

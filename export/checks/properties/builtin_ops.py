@@ -9,7 +9,7 @@ from keras_norm_verify.unsafe_ops import describe_unsafe_ops
 
 
 class BuiltInOps(Property):
-    """Test whether every runtime of a file's format has the file's operations, and all are safe.
+    """Test whether a file has only safe operations that every runtime of the file's format has.
 
     A runtime may lack these operations: in a SavedModel XLA ops, `jit_compile`d functions and
     custom ops; in a TFLite file Flex ops and custom ops; in an ONNX file ops of a custom domain. An

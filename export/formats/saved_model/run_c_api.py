@@ -184,7 +184,7 @@ class Session:
         return tensor
 
     def _texts(self, tensor: int | None) -> range:
-        """Return the memory addresses of the texts in a tensor; none if the tensor has numbers."""
+        """Return the memory addresses of a tensor's texts; an empty range for numeric tensors."""
         lib = self._lib
         if self._dtypes[lib.TF_TensorType(tensor)] != "string":
             return range(0)

@@ -62,7 +62,7 @@ def find_differences(
 
 
 def _compare(model: keras.Model, actual: Constant, expected: Constant) -> ConstantDifference:
-    """Compare two constants at the value where they differ most beyond the rounding error."""
+    """Compare two constants at the index where |difference| - rounding error is largest."""
     difference = np.abs(actual.values - expected.values)
     rounding = np.broadcast_to(actual.rounding + expected.rounding, difference.shape)
     worst = np.unravel_index((difference - rounding).argmax(), difference.shape)

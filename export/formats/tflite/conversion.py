@@ -34,7 +34,10 @@ LOOP_OPS = "TensorList"
 
 
 def start_converter() -> WorkerProcess:
-    """Start the process for `convert_model`: its imports take seconds, while the caller works."""
+    """Start the process in which `convert_model` converts a model to TFLite.
+
+    The imports of the process take seconds. The caller can do other work in this time.
+    """
     return WorkerProcess(
         "tflite/convert_tflite.py", subject="conversion to TFLite", timeout=CONVERSION_SECONDS
     )

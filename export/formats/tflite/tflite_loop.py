@@ -82,7 +82,7 @@ def scan_without_loop(
 
 
 def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
-    """Return copies of arrays with `rows[i]` in array i, from index `start` of the first axis."""
+    """Return copies of arrays: `rows[i]` overwrites array i from index `start` on axis 0."""
     updated = []
     for array, new in zip(arrays, rows, strict=True):
         at = tf.stack([start, *[0] * (len(array.shape) - 1)])
@@ -93,7 +93,7 @@ def _update_rows(arrays: Tensors, rows: Tensors, start: Tensor) -> Tensors:
 
 
 def multiply_for_tflite(xs: Tensors, kernel: Tensor) -> Tensor:
-    """Multiply sequences with a kernel by `einsum`, which gives the product static sizes in TFLite.
+    """Multiply sequences by a kernel, so that the product has static sizes in TFLite.
 
     This function replaces `keras_norm.rnn.core.operations.multiply`. TFLite converts `einsum` to
     one operation with static sizes. `ops.matmul` flattens x and makes the shape of the product
