@@ -22,10 +22,10 @@ from keras_norm.export.report.tables import (
 from keras_norm.named_layers import is_batch_norm, named_layers
 from keras_norm.typing import Shape
 
-# The size of an input is the Euclidean norm of its features. Messages call the size "scale".
-# `ADVICE` follows the table if the standard deviation of the sizes, divided by their mean, is at
-# least SPREAD. For independent normal features the quotient is about 1 / sqrt(2 * features): 0.25
-# for 8 features.
+# The size of an input is the Euclidean norm of its features at one timestep. Messages call it
+# "scale". `ADVICE` follows the table if the standard deviation of the sizes of all samples and
+# timesteps, divided by their mean, is at least SPREAD. For independent normal features the quotient
+# is about 1 / sqrt(2 * features): 0.25 for 8 features.
 SPREAD = 0.3
 ADVICE = (
     "{layer}: the inputs differ in scale, and the layer's {slot}, a {norm}, removes this "

@@ -204,7 +204,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Run an exported file on its golden cases, without Keras.",
     )
     verify.add_argument("file", metavar="ARTIFACT", help="SavedModel, .tflite or .onnx")
-    text = "file of the golden cases; default: the file beside the artifact or inside it"
+    text = "file of inputs and expected outputs; default: the file that the export wrote"
     verify.add_argument("--golden-cases", metavar="FILE.npz", help=text)
 
     recalibrate = command("recalibrate", "recompute the moving statistics of batch norms from data")
@@ -216,7 +216,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--norm",
         choices=("layer", "rms", "batch", "none"),
         default="layer",
-        help="norm of the recurrent layers; none adds no norm, so the outputs stay equal",
+        help="norm of the recurrent layers; with 'none' the outputs are those of the Keras model",
     )
     text = "names or paths of the layers to convert, such as encoder/lstm; default: all"
     convert.add_argument("--where", nargs="+", metavar="LAYER", help=text)

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 # These operations call a function, named by their attribute `f`, and pass their inputs to it.
 CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
 
-# TensorFlow's protocol buffers MetaGraphDef, TensorInfo, NodeDef and FunctionDef. The Function of a
-# node outside functions is None.
+# TensorFlow's protocol buffers MetaGraphDef, TensorInfo, NodeDef and FunctionDef. A Function is the
+# function that contains a node, or None for a node of the main graph.
 MetaGraph: TypeAlias = Any
 TensorInfo: TypeAlias = Any
 Node: TypeAlias = Any

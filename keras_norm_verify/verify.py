@@ -166,7 +166,7 @@ def print_result(path: str, file: str | None = None) -> int:
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        # With stdout open, Python would try to write the rest at exit, and fail again.
+        # Python writes unprinted text to stdout at exit. That would fail too, so remove stdout.
         sys.stdout = None
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED

@@ -116,17 +116,17 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
 
     Returns:
         (0, the original batch); then (row, test inputs) pairs for up to `ROWS_WITH_NEIGHBORS` of
-        its rows. In the test inputs, the row has other neighbor rows or, if the batch dimension is
-        dynamic, no neighbor rows. Only the original batch if it has a single row.
+        its rows. In the test inputs, all rows are copies of the row. If the batch dimension is
+        dynamic, the row runs alone too. Only the original batch if it has a single row, or if all
+        its rows have the same sample.
     """
     cases = [(0, samples.case(range(batch)))]
-    if batch == 1:
+    if min(batch, samples.count) == 1:
         return cases
     for row in sorted({*map(int, np.linspace(0, batch - 1, min(batch, ROWS_WITH_NEIGHBORS)))}):
-        # Keep the sample of this row. In every other row r, use sample r + 1. At least one sample
-        # of the other rows is then replaced by a different sample. A new order of the same samples
-        # would not be enough: it does not change the mean of a batch.
-        cases.append((row, samples.case([r if r == row else r + 1 for r in range(batch)])))
+        # Copies change every statistic of the batch. Another order of the samples would not: it
+        # keeps the mean of the batch.
+        cases.append((row, samples.case([row] * batch)))
         if samples.batch is None:
             cases.append((row, samples.case([row])))
     return cases

@@ -43,8 +43,8 @@ class Judge:
     def __init__(self, model: keras.Model, expected: Expected, run: Runner) -> None:
         self.model, self.expected, self.run = model, expected, run
         self.rounding = Rounding(model)
-        # Tolerances that `verify` widened for differences that rounding explains:
-        # self._accepted[name of the test inputs][name of the output] is `atol`.
+        # The widened `atol` of outputs whose differences rounding explains, by the name of a `Case`
+        # and the name of an output.
         self._accepted: dict[str, dict[str, float]] = {}
 
     def tolerance(self, case: Case, precision: str = "float64") -> Tolerance:

@@ -12,7 +12,8 @@ SAVE_WITH_FLAX = (
     "safetensors.flax.save_file(flax.traverse_util.flatten_dict(params, sep='/'), "
     "'model.safetensors')"
 )
-# Endings of files that are not read, each with the code that writes a .safetensors file instead.
+# Endings of files that `read_weights` does not read. The value is a line of Python for the error
+# message: with it, users write their weights to a .safetensors file.
 FOREIGN = {
     **dict.fromkeys((".pt", ".pth", ".bin", ".ckpt", ".pkl", ".pickle"), SAVE_WITH_TORCH),
     ".msgpack": SAVE_WITH_FLAX,

@@ -139,7 +139,7 @@ def _moments(
     def gradient(d_centered: Tensor, d_mean: Tensor, d_variance: Tensor) -> list[Tensor | None]:
         valid_share = ops.where(valid, share, 0.0) if fallback else share
         # The returned mean and variance have a size of 1 along a reduced axis, or the size of
-        # `fallback`. Sum d_mean and d_variance over the axes along which the size is above 1.
+        # `fallback`. So do their gradients: sum these over the reduced axes with a size above 1.
         d_mean, d_variance = (
             total(d, [a for a in axes if d.shape[a] != 1]) for d in (d_mean, d_variance)
         )

@@ -70,8 +70,8 @@ class TimestepNorm:
         (squares,) = self._add_replicas(ops.sum(centered * centered, axis=-2, keepdims=True))
         v = share * squares
         enough = given[0] if given else n >= MIN_SEQUENCES
-        # With too few sequences the variance v may be 0. If epsilon is 0 too, the derivative of
-        # `rsqrt` would be infinite. So replace v by 1.
+        # With too few sequences the variance v may be 0. With epsilon=0 the derivative of `rsqrt`
+        # would then be infinite. So with epsilon=0 and too few sequences, replace v by 1.
         positive = v if self.epsilon else ops.where(enough, v, 1.0)
         mean = ops.where(enough, batch_mean, mean)
         r = ops.where(enough, ops.rsqrt(positive + self.epsilon), r)
@@ -91,7 +91,7 @@ class TimestepNorm:
         return [mean, v]
 
     def update_latest(self, latest: Tensors, statistics: Tensors) -> Tensors:
-        """Return statistics of the last timestep with enough sequences, this timestep included."""
+        """Return the latest statistics of enough sequences: of this timestep or an earlier one."""
         mean, r, _, _, share = statistics
         return [mean, r, ops.maximum(latest[2], share)]
 

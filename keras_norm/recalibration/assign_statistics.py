@@ -46,7 +46,7 @@ def assign_statistics(model: keras.Model, statistics: Statistics) -> None:
         )
     norms = trainable_norms(model)
     if not statistics.layers:
-        raise ValueError("The statistics have no layers. Collect them with collect_statistics.")
+        raise ValueError("The statistics contain no layer. Collect them with collect_statistics.")
     for path, layer in statistics.layers.items():
         shape = tuple(norms[path].moving_mean.shape) if path in norms else None
         if layer.mean.shape != shape:

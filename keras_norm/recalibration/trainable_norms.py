@@ -41,11 +41,11 @@ def trainable_norms(model: keras.Model) -> dict[str, keras.layers.Layer]:
 
 
 def stable_norms(model: keras.Model) -> list[tuple[str, keras.layers.Layer]]:
-    """List the batch normalizations of a model by paths that saving and loading do not change.
+    """List the batch normalizations of a model, each as (path, layer).
 
     The order is that of `batch_norms`. A layer that code creates, such as the cell of a
     BatchNormLSTM, gets a new number from Keras in each loaded model: "batch_norm_lstm_cell_3". The
-    path has the name without the number.
+    path has the name without the number. So saving and loading a model do not change its paths.
     """
     taken: Counter[tuple[int, str]] = Counter()
 

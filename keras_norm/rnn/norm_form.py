@@ -124,10 +124,10 @@ class NormForm:
         return (*added, *self.joint_slots())
 
     def by_gate(self, norm: ApplyNorm) -> ApplyNorm:
-        """Return a function like `norm` that accepts `JOINT_SLOT` even if each gate has a norm.
+        """Extend `norm` by the slot `JOINT_SLOT`: normalize the columns of each gate by its norm.
 
-        `JOINT_SLOT` means the columns of all gates. If each gate has a norm, the function
-        normalizes the columns of each gate with the gate's norm.
+        If the cell has one norm for the columns of all gates, `JOINT_SLOT` is that norm's slot, and
+        `norm` normalizes the columns.
 
         Args:
             norm: function (slot, tensor) -> tensor for the slots of the cell.

@@ -14,9 +14,9 @@ from keras_norm.typing import Arrays
 class RowIndependence(Property):
     """Test whether the output of a row depends on the other rows of its batch.
 
-    Some rows run alone and in a batch with other rows. Their outputs must equal their outputs in
-    the original batch. In a model of texts, the longest text of a batch may determine the number of
-    timesteps. The outputs are then compared at the timesteps that both batches have.
+    Some rows run alone and in a batch of copies of the row. Their outputs must equal their outputs
+    in the original batch. In a model of texts, the longest text of a batch may determine the number
+    of timesteps. The outputs are then compared at the timesteps that both batches have.
     """
 
     name = "row independence"
@@ -28,7 +28,7 @@ class RowIndependence(Property):
     )
 
     def test(self, subject: Subject, tolerance: Tolerance) -> PropertyResult:
-        """Compare the outputs of rows in a batch with their outputs alone and in other batches."""
+        """Compare the outputs of rows in a batch with their outputs alone and among copies."""
         plan = subject.plan
         (_, original), *others = neighbor_cases(plan.samples, plan.expected.batch)
         expected, batch = subject.run(original.inputs), len(original.rows)
@@ -41,6 +41,8 @@ class RowIndependence(Property):
         if not others:
             return self.not_applicable(
                 "every batch has only one row, so no row can depend on another row"
+                if batch == 1
+                else "all rows have the only sample of the data. Give two samples or more"
             )
         pairs = []
         for row, case in others:
@@ -48,10 +50,10 @@ class RowIndependence(Property):
             rows = _select_row(expected, row), _select_row(actual, 0 if is_alone else row)
             if any(map(is_text, case.inputs.values())):
                 rows = _cut_to_common_shapes(*rows)
-            how = "in a batch of its own" if is_alone else "among other rows"
+            how = "alone" if is_alone else "among copies of itself"
             pairs.append(Pair(*rows, f"row {row} {how}: ", original.rows[row : row + 1]))
         count = len({row for row, _ in others})
-        detail = f"{count} of {batch} rows have equal outputs alone and among other rows"
+        detail = f"{count} of {batch} rows have equal outputs with and without the other rows"
         return self.compare(pairs, detail, tolerance.calls)
 
 

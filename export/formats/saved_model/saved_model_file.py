@@ -128,7 +128,7 @@ class SavedModelFile:
     def write_numbered(
         self, name: str, folder: pathlib.Path
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """Copy one signature of the SavedModel, with numbered names, such as "input_0".
+        """Copy one signature to `folder`, and number its inputs and outputs, such as "input_0".
 
         In the empty `folder`, the signature `name` becomes `serving_default`. Some readers read
         `serving_default` only, and confuse an input with an output of equal name, such as a state.

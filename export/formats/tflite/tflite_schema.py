@@ -1,4 +1,4 @@
-"""Read the names of operations and the scales of integers in a parsed TFLite file; pack the file.
+"""Read operation names and quantization scales from a parsed TFLite file; pack the file.
 
 Worker scripts import this module by its path.
 """

@@ -38,7 +38,8 @@ def backward(
         d_outputs: a list of the gradient of the first state at every timestep; or empty.
         d_states: gradients of the last states.
     """
-    # Check the gradients of one timestep only: PyTorch calls the function `body` at every timestep.
+    # Check the gradients of one timestep only. PyTorch calls the function `body` at every timestep,
+    # and repeated checks would take time.
     unchecked = [True]
 
     def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:

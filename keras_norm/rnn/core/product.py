@@ -158,7 +158,7 @@ class Product(NamedTuple):
         one = ops.ones_like(x[..., :1])
         for slot, row, kernel in zip(self.slots, rows, self.groups(self.kernel), strict=True):
             scaled = statistics[slot.name][0] * x if self.uses_gram(slot) else x
-            # `one` is a column of ones: it makes the last row of q the sum of `row` over samples.
+            # `one` is a column of ones. So the last row of q is the sum of `row` over all samples.
             q = contract(ops.concatenate([scaled, one], axis=-1), row)
             d_kernel, sums[slot.name] = q[:-1], q[-1]
             if self.uses_gram(slot):

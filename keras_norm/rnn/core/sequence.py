@@ -114,7 +114,8 @@ def forward(
     keeps_product = of_h.is_needed or any(slot.norm for slot in recurrence.joint)
     states, after_reset = split_states(states, constants.get("resets"))
 
-    # Check the result of one timestep only: PyTorch calls the function `body` at every timestep.
+    # Check the result of one timestep only. PyTorch calls the function `body` at every timestep,
+    # and repeated checks would take time.
     unchecked = [True]
 
     def body(carry: Nest, rows: Tree, shared: Tree) -> tuple[Nest, Tree]:

@@ -8,7 +8,7 @@ from keras_norm.typing import Tensor, Tensors
 
 
 def is_matrix(weight: Tensor) -> bool:
-    """Return whether a weight is a matrix. `backward_step` returns two factors of its gradient."""
+    """Return whether a weight is a matrix: then `backward_step` returns its gradient as a pair."""
     return len(weight.shape) == 2
 
 

@@ -44,8 +44,8 @@ def samples():
 @pytest.mark.parametrize(
     ("function", "batch", "status", "detail"),
     [
-        (lambda x: x + np.roll(x, 1, axis=0), 6, "fail", "row 0 among other rows"),
-        (lambda x: x * (1 + (len(x) == 1)), 6, "fail", "row 0 in a batch of its own"),
+        (lambda x: x + np.roll(x, 1, axis=0), 6, "fail", "row 0 among copies of itself"),
+        (lambda x: x * (1 + (len(x) == 1)), 6, "fail", "row 0 alone"),
         (lambda x: x**2, 6, "pass", ""),
         (lambda x: x.mean(), 6, "fail", "output 'y' has the shape (), but needs one row for each"),
         (lambda x: x, 1, "not applicable", ""),
@@ -60,6 +60,17 @@ def test_rows_are_independent_if_no_row_reads_its_neighbors(
     assert (found.status, found.meaning == RowIndependence.meaning) == (status, status == "fail")
     assert found.detail.startswith(detail)
     assert detail[:3] != "row" or "(sample 0, " in found.detail  # the number of the user's sample
+
+
+@pytest.mark.parametrize(("count", "status"), [(3, "fail"), (2, "fail"), (1, "not applicable")])
+def test_a_static_batch_of_few_samples_shows_that_rows_depend_on_the_mean_of_the_batch(
+    samples, count, status
+):
+    data = samples.arrays["x"][:count]
+    samples = read_samples({"x": TensorSpec("x", (5, None, 2), "float32")}, data)
+    subject = subject_of(lambda inputs: {"y": inputs["x"] - inputs["x"].mean(axis=0)})
+    subject.plan.samples, subject.plan.expected.batch = samples, 5
+    assert RowIndependence().test(subject, EXACT).status == status
 
 
 @pytest.mark.parametrize(
