@@ -28,7 +28,7 @@ def assign_statistics(model: keras.Model, statistics: Statistics) -> None:
 
     Raises:
         TypeError: `model` is not a model, or `statistics` are not `Statistics`.
-        ValueError: the statistics have no layers or no samples; they belong to another model or to
+        ValueError: the statistics contain no layer or no sample; they belong to another model or to
             other weights; a layer is frozen; a layer has fewer than two positions, or two sequences
             at a timestep; a statistic is too large for the dtype of its variable.
 

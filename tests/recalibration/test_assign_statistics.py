@@ -50,7 +50,7 @@ def with_large_statistics():
         (lambda: (named(), "a.npz"), TypeError, r"class Statistics\. Received: 'a.npz'"),
         (lambda: (named(), collect_statistics(named(), X[:0])), ValueError, "no samples"),
         (lambda: (named(), collect_statistics(named(), X[:1])), ValueError, "two unmasked"),
-        (lambda: (named(), Statistics({}, 1, "")), ValueError, "have no layers"),
+        (lambda: (named(), Statistics({}, 1, "")), ValueError, "contain no layer"),
         (with_large_statistics, ValueError, "layer 'norm' are too large for its dtype float32"),
         (
             lambda: (named(3), collect_statistics(named(), X)),
