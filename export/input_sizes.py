@@ -50,8 +50,8 @@ def measure_input_sizes(model: keras.Model, samples: Samples) -> list[InputSizes
     A normalization in the cell removes the scale. With LayerNorm(W x), for example, the results for
     x and 2 x are equal. Only the first `MAX_SAMPLES` samples are measured. A layer counts if its x
     comes from the model's inputs, and no layer with a matrix is between x and these inputs: a Dense
-    layer can turn the size of its inputs into a direction. A layer without an
-    unmasked timestep is left out.
+    layer can turn the size of its inputs into a direction. A layer without an unmasked timestep is
+    left out.
     """
     readers = {id(layer) for layer in _readers_of_inputs(model)}
     layers = [

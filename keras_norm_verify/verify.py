@@ -166,7 +166,7 @@ def print_result(path: str, file: str | None = None) -> int:
     try:
         print("\n".join(lines), flush=True)
     except OSError as error:
-        # Python writes unprinted text to stdout at exit. That would fail too, so remove stdout.
+        # At exit, Python flushes sys.stdout. That would fail too, so remove sys.stdout.
         sys.stdout = None
         raise GoldenCasesError(f"the result cannot be written: {error.strerror}") from error
     return FAILED if failures else PASSED

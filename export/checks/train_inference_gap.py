@@ -201,9 +201,9 @@ def _count_updates(layer: keras.layers.Layer) -> tuple[tuple[int, ...] | None, f
     """Return the number of updates of moving statistics, and the share of their initial value.
 
     Each row of the statistics (each timestep) has its own number of updates. The share (0 to 1) is
-    the coefficient of the initial value in the moving average. The largest share of all
-    updated rows is returned, or 1 without updates. Both results are None if the layer does not
-    count updates.
+    the coefficient of the initial value in the moving average. The result is the largest share of
+    all updated rows, or 1 without updates. Both results are None if the layer does not count
+    updates.
     """
     count = getattr(layer, "update_count", None)
     if count is None:

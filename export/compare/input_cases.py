@@ -117,11 +117,10 @@ def neighbor_cases(samples: Samples, batch: int) -> list[tuple[int, Case]]:
     Returns:
         (0, the original batch); then (row, test inputs) pairs for up to `ROWS_WITH_NEIGHBORS` of
         its rows. In the test inputs, all rows are copies of the row. If the batch dimension is
-        dynamic, the row runs alone too. Only the original batch if it has a single row, or if all
-        its rows have the same sample.
+        dynamic, the row runs alone too. Only the original batch if it has a single row.
     """
     cases = [(0, samples.case(range(batch)))]
-    if min(batch, samples.count) == 1:
+    if batch == 1:
         return cases
     for row in sorted({*map(int, np.linspace(0, batch - 1, min(batch, ROWS_WITH_NEIGHBORS)))}):
         # Copies change every statistic of the batch. Another order of the samples would not: it

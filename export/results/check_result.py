@@ -174,8 +174,8 @@ def _describe_quantized(results: Sequence[ArtifactResult], samples: int) -> tupl
     if share is not None:
         largest = largest_known(error.max_abs for _, error in errors)
         lines.append(
-            f"Error on {samples} samples: the root mean square is {up_to}{readable_share(share)} "
-            f"of the output's standard deviation, the largest error is {largest:.2g}"
+            f"Error on {samples} samples: root mean square {up_to}{readable_share(share)} of the "
+            f"output's standard deviation, largest error {largest:.2g}"
         )
     return tuple(lines)
 

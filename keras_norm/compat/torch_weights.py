@@ -24,7 +24,7 @@ CELLS = (keras.layers.LSTMCell, keras.layers.GRUCell, keras.layers.SimpleRNNCell
 RECURRENT = (keras.layers.RNN, keras.layers.Bidirectional, *CELLS)
 COUNT = "num_batches_tracked"
 # Keras layer -> (PyTorch module, arguments with which the Keras layer has the module's outputs).
-# The epsilon None stands for the argument `epsilon` of load_torch_weights.
+# The argument `epsilon` of load_torch_weights replaces an epsilon of None.
 MODULES: dict[type[keras.layers.Layer], tuple[str, Config]] = {
     keras.layers.Dense: ("nn.Linear", {}),
     keras.layers.Embedding: ("nn.Embedding", {}),

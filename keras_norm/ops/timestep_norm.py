@@ -91,7 +91,7 @@ class TimestepNorm:
         return [mean, v]
 
     def update_latest(self, latest: Tensors, statistics: Tensors) -> Tensors:
-        """Return the latest statistics of enough sequences: of this timestep or an earlier one."""
+        """Return the statistics of the latest timestep with enough sequences, up to this one."""
         mean, r, _, _, share = statistics
         return [mean, r, ops.maximum(latest[2], share)]
 

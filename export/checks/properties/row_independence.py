@@ -41,8 +41,6 @@ class RowIndependence(Property):
         if not others:
             return self.not_applicable(
                 "every batch has only one row, so no row can depend on another row"
-                if batch == 1
-                else "all rows have the only sample of the data. Give two samples or more"
             )
         pairs = []
         for row, case in others:

@@ -116,7 +116,7 @@ def check_gradients(
 
 
 def _require_calls(recurrence: Recurrence, called: Any, method: str, call: str) -> None:
-    """Raise ValueError unless `method` has called every norm inside the step (`state_norm`)."""
+    """Raise ValueError unless `method` has called every inner norm, such as `state_norm`."""
     for slot in recurrence.inner:
         if slot.norm is not None and slot.name not in called:
             raise ValueError(

@@ -62,15 +62,11 @@ def test_rows_are_independent_if_no_row_reads_its_neighbors(
     assert detail[:3] != "row" or "(sample 0, " in found.detail  # the number of the user's sample
 
 
-@pytest.mark.parametrize(("count", "status"), [(3, "fail"), (2, "fail"), (1, "not applicable")])
-def test_a_static_batch_of_few_samples_shows_that_rows_depend_on_the_mean_of_the_batch(
-    samples, count, status
-):
-    data = samples.arrays["x"][:count]
-    samples = read_samples({"x": TensorSpec("x", (5, None, 2), "float32")}, data)
+def test_a_static_batch_of_few_samples_shows_that_rows_depend_on_the_mean_of_the_batch(samples):
+    samples = read_samples({"x": TensorSpec("x", (5, None, 2), "float32")}, samples.arrays["x"][:2])
     subject = subject_of(lambda inputs: {"y": inputs["x"] - inputs["x"].mean(axis=0)})
     subject.plan.samples, subject.plan.expected.batch = samples, 5
-    assert RowIndependence().test(subject, EXACT).status == status
+    assert RowIndependence().test(subject, EXACT).status == "fail"
 
 
 @pytest.mark.parametrize(
